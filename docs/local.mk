@@ -1,0 +1,2 @@
+# docs: the manual pages and the record of decisions.
+EXTRA_DIST += docs/decisions.md

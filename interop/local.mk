@@ -1,0 +1,1 @@
+# interop: tests against peers that are not ours.

@@ -1,0 +1,1 @@
+# nbdsync: the command.
