@@ -2,4 +2,3 @@
 noinst_LTLIBRARIES += qmp-client/libqmp-client.la
 qmp_client_libqmp_client_la_SOURCES = \
 	qmp-client/qmp.c qmp-client/qmp.h
-qmp_client_libqmp_client_la_LIBADD = common/libcommon.la
