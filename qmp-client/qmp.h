@@ -67,6 +67,9 @@ json_t *qmp_next_event (struct qmp *qmp);
 /* Is the connection still there?  Reads what has arrived, does not wait. */
 bool qmp_alive (struct qmp *qmp);
 
+/* The address as given, for messages. */
+const char *qmp_name (const struct qmp *qmp);
+
 /* For poll(2); do not read from it. */
 int qmp_fd (const struct qmp *qmp);
 
