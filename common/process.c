@@ -18,24 +18,15 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "clock.h"
 #include "log.h"
 #include "process.h"
 
 #define OUTPUT_MAX_BYTES (64 << 20)
 #define LISTEN_FD 3             /* SD_LISTEN_FDS_START */
-
-static int64_t
-now_ms (void)
-{
-  struct timespec ts;
-
-  clock_gettime (CLOCK_MONOTONIC, &ts);
-  return ts.tv_sec * INT64_C (1000) + ts.tv_nsec / 1000000;
-}
 
 /* In the child, between fork and exec. */
 static void __attribute__ ((noreturn))
@@ -120,7 +111,7 @@ process_start (struct process *p, const struct process_spec *spec)
 int
 process_wait (struct process *p, int timeout_ms, int *ret_status)
 {
-  int64_t deadline = now_ms () + timeout_ms;
+  int64_t deadline = clock_ms () + timeout_ms;
   CLEANUP_FD int pidfd = -1;
   int status;
 
@@ -132,7 +123,7 @@ process_wait (struct process *p, int timeout_ms, int *ret_status)
     pidfd = syscall (SYS_pidfd_open, p->pid, 0);
     for (;;) {
       struct pollfd pfd = { .fd = pidfd, .events = POLLIN };
-      int64_t left = deadline - now_ms ();
+      int64_t left = deadline - clock_ms ();
       int r = poll (&pfd, 1, left > 0 ? left : 0);
 
       if (r == 1)
@@ -221,7 +212,7 @@ static int
 run_and_read (const char *const *argv, int timeout_ms, struct output *out,
               struct output *err)
 {
-  int64_t deadline = now_ms () + timeout_ms;
+  int64_t deadline = clock_ms () + timeout_ms;
   int out_pipe[2], err_pipe[2], status;
   struct process p;
 
@@ -246,7 +237,7 @@ run_and_read (const char *const *argv, int timeout_ms, struct output *out,
                            { .fd = err_r, .events = POLLIN } };
   struct output *to[2] = { out, err };
   while (fds[0].fd != -1 || fds[1].fd != -1) {
-    int64_t left = deadline - now_ms ();
+    int64_t left = deadline - clock_ms ();
     int r = poll (fds, 2, left > 0 ? left : 0);
 
     if (r == -1 && errno == EINTR)
