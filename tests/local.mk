@@ -10,3 +10,10 @@ EXTRA_DIST += tests/valgrind/nbdkit tests/valgrind/run
 list-tests:
 	@echo $(TESTS)
 .PHONY: list-tests
+
+check_PROGRAMS += tests/workload
+tests_workload_SOURCES = tests/workload.c tests/workload.h \
+	tests/workload-write.c tests/workload-check.c
+tests_workload_LDADD = common/libcommon.la $(LIBNBD_LIBS)
+TESTS += tests/test-sync-checker.sh
+EXTRA_DIST += tests/guest/replay.py tests/guest/writer.s bench/mkdisk
