@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Full, incremental or unchanged.  A bitmap is believed only if it is of
+ * our chain and of the very generation that the replica has, and has been
+ * recording since; any doubt means a full sync of that disk alone, with
+ * the reason.  Pure; tests/test-decide.c has the table.
+ */
+#include <config.h>
+
+#include "decide.h"
+
+struct decision
+decide (const struct situation *s)
+{
+  enum kind kind = KIND_FULL;
+  const char *reason;
+
+  if (s->generation == 0)
+    reason = "there is no replica yet";
+  else if (!s->known)
+    reason = "the replica does not have this disk yet";
+  else if (s->force_full)
+    reason = "--full was given";
+  else if (s->size != s->replica_size)
+    reason = "the disk has another size than in the replica";
+  else
+    switch (s->bitmap) {
+    case BITMAP_INCONSISTENT:
+      reason = "its bitmap is inconsistent: QEMU was killed while it "
+        "recorded";
+      break;
+    case BITMAP_DISABLED:
+      reason = "its bitmap was disabled by somebody else and missed writes";
+      break;
+    case BITMAP_GOOD:
+      kind = s->dirty_bytes > 0 ? KIND_INCREMENTAL : KIND_UNCHANGED;
+      reason = s->dirty_bytes > 0 ?
+        "its bitmap tells what changed since the replica's generation" :
+        "nothing was written since the replica's generation";
+      break;
+    default:
+      reason = s->can_persist ?
+        "it has no bitmap of the replica's generation" :
+        "its format cannot keep a bitmap when QEMU ends";
+    }
+  return (struct decision) { .kind = kind, .reason = reason };
+}
+
+const char *
+kind_name (enum kind kind)
+{
+  static const char *const names[] = {
+    [KIND_UNCHANGED] = "unchanged",
+    [KIND_INCREMENTAL] = "incremental",
+    [KIND_FULL] = "full",
+  };
+  return names[kind];
+}

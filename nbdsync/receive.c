@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * "nbdsync receive DIR": the agent where the replica is.
+ *
+ *   status      generation, disks, times of the replica
+ *   open        open a session: gives it its number, starts delta-recv
+ *   generation  what the replica has now, durably
+ *   checked     nothing had changed at the source
+ *   close       end delta-recv and what the session staged
+ *
+ * It holds the lock of DIR from its start to its end; delta-recv inherits
+ * the locked descriptor, so that nobody else can write while it runs.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "cleanup.h"
+#include "commands.h"
+#include "json.h"
+#include "log.h"
+#include "replica.h"
+#include "replica-json.h"
+#include "server.h"
+
+#define LOCK_WAIT_MS 10000      /* for an agent that is about to end */
+#define STOP_MS 10000
+
+struct receive {
+  const char *path;             /* as given, until "lock" was answered */
+  char *dir;                    /* absolute; owned */
+  char *runtime;                /* private directory for the socket; owned */
+  int lock_fd;
+  struct replica *replica;
+  struct server server;
+};
+
+/* Lock and open on the first request, when messages have their way out. */
+static int
+receive_ready (struct receive *r)
+{
+  if (r->replica)
+    return 0;
+  if (replica_lock (r->path, true, LOCK_WAIT_MS, &r->lock_fd) == -1) {
+    if (errno == EBUSY) {
+      log_error ("%s: another sync into this replica is running", r->path);
+      errno = EBUSY;
+    }
+    return -1;
+  }
+  r->dir = realpath (r->path, NULL);
+  r->runtime = runtime_dir_create ();
+  if (!r->dir || !r->runtime) {
+    log_error ("%s: %m", r->path);
+    return -1;
+  }
+  r->replica = replica_open (r->dir, REPLICA_CREATE);
+  return r->replica ? 0 : -1;
+}
+
+static int
+verb_status (void *opaque, const json_t *request, json_t **ret)
+{
+  struct receive *r = opaque;
+
+  if (receive_ready (r) == -1)
+    return -1;
+  *ret = replica_to_json (r->replica);
+  return *ret ? 0 : -1;
+}
+
+static int
+start_receiver (struct receive *r, const json_t *request)
+{
+  CLEANUP_FREE char *dir = NULL, *lock = NULL, *buffer = NULL;
+  const char *disk = json_get_string (request, "disk");
+  uint64_t bytes;
+
+  if (!disk || !disk_name_ok (disk)) {
+    log_error ("open: no name of a disk");
+    return -1;
+  }
+  if (asprintf (&dir, "dir=%s", r->dir) == -1)
+    dir = NULL;
+  if (asprintf (&lock, "lock-fd=%d", r->lock_fd) == -1)
+    lock = NULL;
+  if (json_get_u64 (request, "buffer", &bytes) == 0 &&
+      asprintf (&buffer, "buffer=%" PRIu64, bytes) == -1)
+    buffer = NULL;
+  if (!dir || !lock) {
+    log_error ("out of memory");
+    return -1;
+  }
+  const char *argv[] = { "nbdkit", "--foreground", "--threads=1",
+                         "delta-recv", dir, lock, buffer, NULL };
+  return server_start (&r->server, r->runtime, "receive", argv,
+                       (int[]) { r->lock_fd, 0 }, disk);
+}
+
+static int
+verb_open (void *opaque, const json_t *request, json_t **ret)
+{
+  struct receive *r = opaque;
+  const char *session = json_get_string (request, "session");
+  uint64_t id, target;
+  char *end;
+
+  if (receive_ready (r) == -1)
+    return -1;
+  if (!session || strlen (session) != 16 ||
+      (id = strtoull (session, &end, 16), *end)) {
+    log_error ("open: no id of a session");
+    return -1;
+  }
+  if (replica_open_session (r->replica, id, &target) == -1 ||
+      start_receiver (r, request) == -1)
+    return -1;
+  *ret = json_pack ("{s:I, s:s}", "target", (json_int_t) target,
+                    "socket", r->server.socket);
+  return 0;
+}
+
+static int
+verb_generation (void *opaque, const json_t *request, json_t **ret)
+{
+  struct receive *r = opaque;
+
+  if (receive_ready (r) == -1 || replica_reload (r->replica) == -1)
+    return -1;
+  *ret = replica_to_json (r->replica);
+  return *ret ? 0 : -1;
+}
+
+static int
+verb_checked (void *opaque, const json_t *request, json_t **ret)
+{
+  struct receive *r = opaque;
+
+  if (receive_ready (r) == -1)
+    return -1;
+  return replica_checked (r->replica, time (NULL));
+}
+
+/* Why the session broke, as delta-recv said. */
+static int
+verb_reason (void *opaque, const json_t *request, json_t **ret)
+{
+  struct receive *r = opaque;
+  CLEANUP_FREE char *reason = server_reason (&r->server);
+
+  *ret = reason ? json_pack ("{s:s}", "reason", reason) : json_object ();
+  return 0;
+}
+
+static int
+verb_close (void *opaque, const json_t *request, json_t **ret)
+{
+  struct receive *r = opaque;
+
+  if (receive_ready (r) == -1)
+    return -1;
+  server_stop (&r->server, STOP_MS);
+  if (replica_reload (r->replica) == -1 ||
+      replica_discard_incoming (r->replica) == -1)
+    return -1;
+  *ret = replica_to_json (r->replica);
+  return *ret ? 0 : -1;
+}
+
+int
+command_receive (int argc, char *argv[])
+{
+  static const struct agent_verb verbs[] = {
+    { "status", verb_status }, { "open", verb_open },
+    { "generation", verb_generation }, { "checked", verb_checked },
+    { "reason", verb_reason }, { "close", verb_close }, { NULL, NULL },
+  };
+  struct receive r = { .lock_fd = -1 };
+
+  if (one_argument (argc, argv, "DIR", &r.path) == -1)
+    return EXIT_USAGE;
+  agent_serve (&(struct agent_server) {
+      .role = "receive", .verbs = verbs, .opaque = &r });
+  server_stop (&r.server, STOP_MS);
+  replica_close (r.replica);
+  if (r.lock_fd >= 0)
+    close (r.lock_fd);
+  if (r.runtime)
+    runtime_dir_remove (r.runtime);
+  free (r.runtime);
+  free (r.dir);
+  return 0;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Room for spools and map files: PARENT/.nbdsync-<chain8>/, private to the
+ * session that holds the chain's lock, so what is found there is a dead
+ * run's and may go.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "log.h"
+#include "source.h"
+
+#define FALLBACK "/var/tmp"     /* for disks that are no files */
+
+char *
+scratch_parent (const struct source *s, const struct disk *disk)
+{
+  char *dir;
+
+  if (s->scratch_dir)
+    return strdup (s->scratch_dir);
+  if (!disk->file || !disk->file_driver ||
+      strcmp (disk->file_driver, "file") != 0)
+    return strdup (FALLBACK);
+  CLEANUP_FREE char *copy = strdup (disk->file);
+  dir = copy ? strdup (dirname (copy)) : NULL;
+  return dir;
+}
+
+int
+scratch_free_bytes (const char *dir, uint64_t *ret)
+{
+  struct statvfs st;
+
+  if (statvfs (dir, &st) == -1) {
+    log_error ("%s: %m", dir);
+    return -1;
+  }
+  *ret = (uint64_t) st.f_bavail * st.f_frsize;
+  return 0;
+}
+
+int
+scratch_create (struct source *s, struct source_disk *d)
+{
+  CLEANUP_FREE char *parent = scratch_parent (s, d->disk);
+  CLEANUP_FREE char *dir = NULL;
+
+  if (!parent || asprintf (&dir, "%s/.nbdsync-%s", parent, d->tag) == -1) {
+    dir = NULL;
+    log_error ("%s: out of memory", d->name);
+    return -1;
+  }
+  runtime_dir_remove (dir);
+  if (mkdir (dir, 0700) == -1) {
+    log_error ("%s: cannot make a scratch directory: %m "
+               "(choose another place by --scratch)", dir);
+    return -1;
+  }
+  d->scratch = TAKE_PTR (dir);
+  return 0;
+}
+
+void
+scratch_remove (struct source_disk *d)
+{
+  if (d->scratch)
+    runtime_dir_remove (d->scratch);
+  free (d->scratch);
+  d->scratch = NULL;
+}

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The passes of a session.
+ *
+ * A running machine: precopy passes for the disks that are too much for a
+ * spool (pass bitmap added, old map carried out, metadata flushed, file
+ * read from outside), then one spool of all disks, which is the instant.
+ * A stopped machine: one pass that reads the files, and, when it is
+ * certain that nothing was written meanwhile, an empty final pass.
+ *
+ * The bitmap that says what is still to be sent is d->last_bitmap; none of
+ * them is removed here: that is for the commit, or the next run.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "clock.h"
+#include "flush.h"
+#include "log.h"
+#include "map-file.h"
+#include "source.h"
+#include "spool.h"
+
+#define SPOOL_TIMEOUT_MS 3600000 /* at the speed of a local disk */
+
+#define FOR_EACH_DISK(s, d)                                             \
+  for (struct source_disk *d = (s)->disks.ptr;                          \
+       d < (s)->disks.ptr + (s)->disks.len; d++)
+
+static char *
+scratch_file (const struct source_disk *d, const char *what)
+{
+  char *path;
+
+  if (asprintf (&path, "%s/%s", d->scratch, what) == -1) {
+    log_error ("%s: out of memory", d->name);
+    return NULL;
+  }
+  return path;
+}
+
+static void
+drop_file (char **path)
+{
+  if (*path)
+    unlink (*path);
+  free (*path);
+  *path = NULL;
+}
+
+static json_t *
+record (const struct source *s, const struct source_disk *d, bool final)
+{
+  json_t *names = json_array ();
+  char source[512];
+
+  FOR_EACH_DISK (s, other)
+    json_array_append_new (names, json_string (other->name));
+  snprintf (source, sizeof source, "%s: %s", s->machine ? s->machine : s->host,
+            d->disk->file ? d->disk->file : d->disk->node);
+  return json_pack ("{s:s, s:s, s:I, s:I, s:s, s:o, s:i, s:b, s:s, s:I,"
+                    " s:I}",
+                    "session", s->session, "chain", d->chain,
+                    "base", (json_int_t) d->base,
+                    "target", (json_int_t) s->target,
+                    "disk", d->name, "disks", names,
+                    "pass", (int) d->pass, "final", final,
+                    "source", source, "started", (json_int_t) s->started,
+                    "cluster_size", (json_int_t) d->disk->cluster_size);
+}
+
+static int
+start_stream (struct source *s, struct source_disk *d, bool final,
+              struct stream_spec *spec)
+{
+  CLEANUP_JSON json_t *json = NULL;
+
+  d->pass++;
+  d->in_pass = true;
+  json = record (s, d, final);
+  spec->size = d->disk->size;
+  spec->record = json;
+  if (!json) {
+    log_error ("%s: out of memory", d->name);
+    return -1;
+  }
+  return stream_start (&d->stream, s->dir, d->name, spec, &s->stream);
+}
+
+/* The rate is shared evenly by the streams of a pass. */
+static void
+share_rate (struct source *s, size_t streams)
+{
+  s->stream.rate = s->rate ? s->rate / (streams ? streams : 1) : 0;
+  if (s->rate && s->stream.rate == 0)
+    s->stream.rate = 1;
+}
+
+static void
+held (struct source *s, unsigned ms)
+{
+  if (ms > s->hold_ms)
+    s->hold_ms = ms;
+}
+
+/* Carry out the bitmap that says what this pass must send, if it has one. */
+static int
+take_map (struct source *s, struct source_disk *d)
+{
+  if (d->last_bitmap[0] == '\0')
+    return 0;
+  drop_file (&d->map);
+  d->map = scratch_file (d, "map.qcow2");
+  if (!d->map)
+    return -1;
+  return map_take (s->qmp, d->disk, d->last_bitmap, d->granularity, d->map,
+                   d->tag);
+}
+
+/* From here on the pass's own bitmap records what the pass may miss. */
+static int
+add_pass_bitmap (struct source *s, struct source_disk *d,
+                 char ret[BITMAP_NAME_MAX])
+{
+  bitmap_name (d->chain, s->target, d->pass + 1, ret);
+  return bitmap_add (s->qmp, d->disk, ret, d->granularity);
+}
+
+static int
+begin_precopy (struct source *s, struct source_disk *d)
+{
+  struct stream_spec spec = {
+    .plan = d->last_bitmap[0] ? STREAM_MAP : STREAM_ALL,
+    .driver = d->disk->driver, .image = d->disk->file, .running = true,
+  };
+  char bitmap[BITMAP_NAME_MAX];
+  unsigned ms;
+
+  if (add_pass_bitmap (s, d, bitmap) == -1 || take_map (s, d) == -1)
+    return -1;
+  strcpy (d->last_bitmap, bitmap);
+  if (flush_disk (s->qmp, d->disk, &ms) == -1) {
+    if (errno == EOPNOTSUPP)
+      log_error ("%s: give more room for a spool by --scratch and "
+                 "--scratch-limit", d->name);
+    return -1;
+  }
+  held (s, ms);
+  if (precopy_begin (s->qmp, d->disk, &d->state) == -1)
+    return -1;
+  spec.map = d->map;
+  return start_stream (s, d, false, &spec);
+}
+
+static int
+begin_precopies (struct source *s)
+{
+  size_t n = 0;
+
+  FOR_EACH_DISK (s, d)
+    n += d->precopy;
+  share_rate (s, n);
+  FOR_EACH_DISK (s, d)
+    if (d->precopy && begin_precopy (s, d) == -1)
+      return -1;
+  return 0;
+}
+
+static int
+end_precopy (struct source *s, struct source_disk *d)
+{
+  unsigned ms;
+  int r;
+
+  if (flush_disk (s->qmp, d->disk, &ms) == -1)
+    return -1;
+  held (s, ms);
+  r = precopy_check (s->qmp, d->disk, &d->state);
+  precopy_state_reset (&d->state);
+  return r;
+}
+
+/* After a precopy pass: is what is left small enough for the final spool? */
+static int
+judge_precopies (struct source *s)
+{
+  uint64_t left = 0;
+
+  FOR_EACH_DISK (s, d) {
+    if (d->precopy &&
+        bitmap_spool_bytes (s->qmp, d->disk, d->last_bitmap, d->tag,
+                            &d->spool_bytes) == -1)
+      return -1;
+    left += d->spool_bytes;
+  }
+  log_debug ("%" PRIu64 " bytes are left for the final spool", left);
+  if (left > (uint64_t) s->final_limit) {
+    log_error ("%s: while a pass was sent the guest changed %" PRIu64
+               " bytes, more than the final spool may take (%" PRIi64
+               "): give it more room by --final-limit and --scratch, or a "
+               "faster link", s->spec, left, s->final_limit);
+    return -1;
+  }
+  return 0;
+}
+
+static int
+take_spool (struct source *s)
+{
+  struct spool_disk *spools = calloc (s->disks.len, sizeof *spools);
+  uint64_t limit = 0;
+  unsigned ms;
+  size_t i = 0;
+  int r = -1;
+
+  if (!spools) {
+    log_error ("out of memory");
+    return -1;
+  }
+  FOR_EACH_DISK (s, d) {
+    d->image = scratch_file (d, "spool.qcow2");
+    if (!d->image)
+      goto out;
+    spools[i++] = (struct spool_disk) {
+      .disk = d->disk, .path = d->image, .tag = d->tag,
+      .old_bitmap = d->last_bitmap[0] ? d->last_bitmap : NULL,
+      .new_bitmap = d->new_bitmap, .granularity = d->granularity,
+    };
+  }
+  limit = s->scratch_limit > s->final_limit ?
+    s->scratch_limit : s->final_limit;
+  r = spool_take (s->qmp, spools, i, limit, SPOOL_TIMEOUT_MS, &ms);
+  if (r == 0) {
+    held (s, ms);
+    log_debug ("spool: taken in one transaction of %u ms", ms);
+  }
+ out:
+  free (spools);
+  return r;
+}
+
+static int
+begin_spool (struct source *s)
+{
+  if (take_spool (s) == -1)
+    return -1;
+  share_rate (s, s->disks.len);
+  FOR_EACH_DISK (s, d) {
+    struct stream_spec spec = {
+      .plan = d->last_bitmap[0] ? STREAM_SPOOL : STREAM_ALL,
+      .driver = "qcow2", .image = d->image,
+    };
+    if (start_stream (s, d, true, &spec) == -1)
+      return -1;
+  }
+  return 0;
+}
+
+/* The stopped machine. */
+
+int
+source_open_daemon (struct source *s)
+{
+  struct daemon_image *images = calloc (s->nr_files, sizeof *images);
+  char (*nodes)[16] = calloc (s->nr_files, sizeof *nodes);
+  int r = -1;
+
+  if (!images || !nodes) {
+    log_error ("out of memory");
+    goto out;
+  }
+  for (size_t i = 0; i < s->nr_files; i++) {
+    snprintf (nodes[i], sizeof nodes[i], "disk%zu", i);
+    images[i] = (struct daemon_image) { s->files[i], nodes[i] };
+  }
+  r = daemon_start (&s->daemon, images, s->nr_files);
+  s->qmp = r == 0 ? s->daemon.qmp : NULL;
+ out:
+  free (images);
+  free (nodes);
+  return r;
+}
+
+int
+source_quit_daemon (struct source *s)
+{
+  s->qmp = NULL;
+  return daemon_quit (&s->daemon);
+}
+
+static int
+begin_stopped (struct source *s)
+{
+  share_rate (s, s->disks.len);
+  if (!s->qmp && source_open_daemon (s) == -1)
+    return -1;
+  FOR_EACH_DISK (s, d)
+    if ((disk_can_persist (d->disk) &&
+         bitmap_add (s->qmp, d->disk, d->new_bitmap, d->granularity) == -1) ||
+        take_map (s, d) == -1)
+      return -1;
+  if (source_quit_daemon (s) == -1)
+    return -1;
+  FOR_EACH_DISK (s, d) {
+    struct stream_spec spec = {
+      .plan = d->last_bitmap[0] ? STREAM_MAP : STREAM_ALL,
+      .driver = d->disk->driver, .image = d->disk->file, .running = true,
+      .map = d->map,
+    };
+    if (start_stream (s, d, false, &spec) == -1)
+      return -1;
+  }
+  return 0;
+}
+
+/* The new bitmap tells whether anybody wrote while we read. */
+static int
+end_stopped (struct source *s)
+{
+  if (source_open_daemon (s) == -1) {
+    if (errno == EBUSY)
+      log_error ("%s: the machine was started during the copy: sync it by "
+                 "qmp:SOCKET now", s->spec);
+    return -1;
+  }
+  FOR_EACH_DISK (s, d) {
+    disks now = { 0 };
+    struct disk *disk = NULL;
+    const struct bitmap *b = NULL;
+    bool persists = disk_can_persist (d->disk), clean;
+
+    if (disks_list (s->qmp, &now) == 0) {
+      disk = disks_find (&now, d->disk->node);
+      b = disk ? disk_find_bitmap (disk, d->new_bitmap) : NULL;
+    }
+    clean = disk && disk->size == d->disk->size &&
+      (!persists || (bitmap_state (b) == BITMAP_GOOD && b->count == 0));
+    disks_free (&now);
+    if (!clean) {
+      log_error ("%s: it was written to during the copy: run again",
+                 d->name);
+      return -1;
+    }
+  }
+  return source_quit_daemon (s);
+}
+
+static int
+begin_empty (struct source *s)
+{
+  FOR_EACH_DISK (s, d) {
+    struct stream_spec spec = { .plan = STREAM_EMPTY };
+    if (start_stream (s, d, true, &spec) == -1)
+      return -1;
+  }
+  return 0;
+}
+
+/* Both. */
+
+static bool
+precopies_wanted (const struct source *s)
+{
+  FOR_EACH_DISK (s, d)
+    if (d->precopy && d->pass == 0)
+      return true;
+  return false;
+}
+
+int
+source_next_pass (struct source *s, json_t **ret)
+{
+  json_t *disks = json_array ();
+  bool first = precopies_wanted (s);
+  int r;
+
+  s->pass = first ? PASS_PRECOPY : PASS_FINAL;
+  if (s->stopped)
+    r = first ? begin_stopped (s) : begin_empty (s);
+  else
+    r = first ? begin_precopies (s) : begin_spool (s);
+  if (r == -1) {
+    json_decref (disks);
+    return -1;
+  }
+  FOR_EACH_DISK (s, d)
+    if (d->in_pass)
+      json_array_append_new (
+        disks, json_pack ("{s:s, s:s}", "name", d->name,
+                          "socket", d->stream.server.socket));
+  *ret = json_pack ("{s:o, s:b, s:i}", "disks", disks,
+                    "final", s->pass == PASS_FINAL,
+                    "hold_ms", (int) s->hold_ms);
+  return 0;
+}
+
+static void
+add_stats (struct stream_stats *sum, const struct stream_stats *pass)
+{
+  sum->frames += pass->frames;
+  sum->planned_bytes += pass->planned_bytes;
+  sum->data_bytes += pass->data_bytes;
+  sum->zero_bytes += pass->zero_bytes;
+  sum->sent_bytes += pass->sent_bytes;
+  sum->disk_bytes_sent += pass->disk_bytes_sent;
+  sum->level = pass->level;
+}
+
+void
+source_stop_streams (struct source *s)
+{
+  FOR_EACH_DISK (s, d) {
+    struct stream_stats stats = { 0 };
+
+    stream_stop (&d->stream, d->in_pass ? &stats : NULL);
+    add_stats (&d->done, &stats);
+    d->in_pass = false;
+    drop_file (&d->image);
+    drop_file (&d->map);
+    precopy_state_reset (&d->state);
+  }
+}
+
+int
+source_end_pass (struct source *s, json_t **ret)
+{
+  int r = 0;
+
+  FOR_EACH_DISK (s, d)
+    if (d->in_pass && s->pass == PASS_PRECOPY) {
+      struct stream_stats stats;
+
+      stream_stop (&d->stream, &stats);
+      add_stats (&d->done, &stats);
+      d->in_pass = false;
+      if (!s->stopped && end_precopy (s, d) == -1)
+        return -1;
+    }
+  if (s->pass == PASS_PRECOPY)
+    r = s->stopped ? end_stopped (s) : judge_precopies (s);
+  source_stop_streams (s);
+  *ret = json_pack ("{s:i}", "hold_ms", (int) s->hold_ms);
+  return r;
+}
+
+json_t *
+source_stats (struct source *s)
+{
+  json_t *disks = json_array ();
+
+  FOR_EACH_DISK (s, d) {
+    struct stream_stats now = d->done, pass;
+
+    if (d->in_pass) {
+      stream_read_stats (&d->stream, &pass);
+      add_stats (&now, &pass);
+    }
+    else
+      memset (&pass, 0, sizeof pass);
+    json_array_append_new (
+      disks, json_pack ("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:i}",
+                        "name", d->name,
+                        "planned_bytes", (json_int_t) now.planned_bytes,
+                        "data_bytes", (json_int_t) now.data_bytes,
+                        "zero_bytes", (json_int_t) now.zero_bytes,
+                        "wire_bytes", (json_int_t) now.sent_bytes,
+                        "pass_planned", (json_int_t) pass.planned_bytes,
+                        "pass_sent", (json_int_t) pass.disk_bytes_sent,
+                        "level", now.level));
+  }
+  return json_pack ("{s:o}", "disks", disks);
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Which disks are replicated, under which names, and how each of them will
+ * go: full, incremental or unchanged, by spool or by precopy.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cleanup.h"
+#include "json.h"
+#include "log.h"
+#include "source.h"
+
+#define DEFAULT_LIMIT (UINT64_C (4) << 30) /* and a quarter of what is free */
+
+/* Did the user name disks, and this one among them?  'select' is an array
+ * of "NODE" or "NODE=NAME".  *ret_name is the name that he gave, or NULL.
+ */
+static bool
+selected (const json_t *select, const struct disk *disk, char **ret_name)
+{
+  json_t *v;
+  size_t i;
+
+  *ret_name = NULL;
+  if (json_array_size (select) == 0)
+    return true;
+  json_array_foreach (select, i, v) {
+    const char *text = json_string_value (v);
+    const char *equals = text ? strchr (text, '=') : NULL;
+    size_t n = !text ? 0 : equals ? (size_t) (equals - text) : strlen (text);
+
+    if (n == 0)
+      continue;
+    if ((strlen (disk->node) == n && strncmp (text, disk->node, n) == 0) ||
+        (strlen (disk->device) == n && strncmp (text, disk->device, n) == 0)) {
+      if (equals)
+        *ret_name = strdup (equals + 1);
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Every word of 'select' must have found its disk. */
+static int
+check_selection (const struct source *s, const json_t *select)
+{
+  json_t *v;
+  size_t i;
+
+  json_array_foreach (select, i, v) {
+    const char *text = json_string_value (v);
+    CLEANUP_FREE char *name =
+      text ? strndup (text, strcspn (text, "=")) : NULL;
+
+    if (!name || !disks_find (&s->all, name)) {
+      log_error ("%s: no such disk (\"nbdsync disks %s\" lists them)",
+                 name ? name : "?", s->spec);
+      return -1;
+    }
+  }
+  return 0;
+}
+
+/* The replica's disk with the chain that a bitmap of this disk names. */
+static const json_t *
+replica_disk_by_bitmap (const json_t *replica_disks, const struct disk *disk)
+{
+  for (size_t i = 0; i < disk->bitmaps.len; i++) {
+    char chain8[CHAIN8_CHARS + 1];
+    uint64_t generation, pass;
+    json_t *v;
+    size_t j;
+
+    if (!bitmap_parse_name (disk->bitmaps.ptr[i].name, chain8, &generation,
+                            &pass))
+      continue;
+    json_array_foreach (replica_disks, j, v) {
+      const char *chain = json_get_string (v, "chain");
+      if (chain && strncmp (chain, chain8, CHAIN8_CHARS) == 0)
+        return v;
+    }
+  }
+  return NULL;
+}
+
+static const json_t *
+replica_disk_by_name (const json_t *replica_disks, const char *name)
+{
+  json_t *v;
+  size_t i;
+
+  json_array_foreach (replica_disks, i, v) {
+    const char *got = json_get_string (v, "name");
+    if (got && strcmp (got, name) == 0)
+      return v;
+  }
+  return NULL;
+}
+
+enum bitmap_state
+bitmap_state (const struct bitmap *b)
+{
+  if (!b)
+    return BITMAP_ABSENT;
+  if (b->inconsistent)
+    return BITMAP_INCONSISTENT;
+  return b->recording ? BITMAP_GOOD : BITMAP_DISABLED;
+}
+
+/* The stopped image's name: its file without directory and extension. */
+static int
+default_name (const struct source *s, const struct disk *disk,
+              char ret[DISK_NAME_MAX + 1])
+{
+  static const char *const extensions[] = { ".qcow2", ".raw", ".img" };
+  const char *name = disk_default_name (disk);
+  size_t n;
+
+  if (s->stopped && disk->file) {
+    const char *slash = strrchr (disk->file, '/');
+    name = slash ? slash + 1 : disk->file;
+  }
+  n = strlen (name);
+  if (s->stopped)
+    for (size_t i = 0; i < 3; i++) {
+      size_t e = strlen (extensions[i]);
+      if (n > e && strcmp (name + n - e, extensions[i]) == 0) {
+        n -= e;
+        break;
+      }
+    }
+  CLEANUP_FREE char *copy = strndup (name, n);
+  if (!copy || !disk_name_ok (copy)) {
+    log_error ("%s: not usable as the name of a disk in a replica: name it "
+               "by disk=%s=NAME", copy ? copy : name, disk->node);
+    return -1;
+  }
+  strcpy (ret, copy);
+  return 0;
+}
+
+/* Who this disk is in the replica: by a bitmap of its chain, or by name. */
+static int
+identify (const struct source *s, const json_t *replica_disks,
+          const char *given, struct source_disk *d, const json_t **ret_known)
+{
+  const json_t *known = replica_disk_by_bitmap (replica_disks, d->disk);
+
+  if (known)
+    strcpy (d->name, json_get_string (known, "name"));
+  else if (given) {
+    if (!disk_name_ok (given)) {
+      log_error ("%s: not usable as the name of a disk", given);
+      return -1;
+    }
+    strcpy (d->name, given);
+  }
+  else if (default_name (s, d->disk, d->name) == -1)
+    return -1;
+  if (!known)
+    known = replica_disk_by_name (replica_disks, d->name);
+  if (known)
+    strcpy (d->chain, json_get_string (known, "chain"));
+  else if (uuid_generate (d->chain) == -1)
+    return -1;
+  chain_tag (d->chain, d->tag);
+  *ret_known = known;
+  return 0;
+}
+
+static int
+plan_disk (struct source *s, const json_t *request, uint64_t generation,
+           const json_t *known, struct source_disk *d)
+{
+  struct situation situation = {
+    .generation = generation, .known = known != NULL,
+    .size = d->disk->size, .can_persist = disk_can_persist (d->disk),
+  };
+  const struct bitmap *b;
+
+  json_get_bool (request, "full", &situation.force_full);
+  if (json_get_u64 (request, "granularity", &d->granularity) == -1)
+    d->granularity = bitmap_default_granularity (d->disk->size);
+  if (known)
+    json_get_u64 (known, "size", &situation.replica_size);
+  bitmap_name (d->chain, generation, 0, d->base_bitmap);
+  b = disk_find_bitmap (d->disk, d->base_bitmap);
+  situation.bitmap = bitmap_state (b);
+  situation.dirty_bytes = b ? b->count : 0;
+
+  d->decision = decide (&situation);
+  if (d->decision.kind == KIND_FULL) {
+    d->base_bitmap[0] = '\0';
+    d->base = 0;
+    d->dirty_bytes = d->spool_bytes = d->disk->allocated;
+    return 0;
+  }
+  d->base = generation;
+  d->dirty_bytes = b->count;
+  d->spool_bytes = 0;
+  if (d->decision.kind == KIND_INCREMENTAL && !s->stopped)
+    return bitmap_spool_bytes (s->qmp, d->disk, d->base_bitmap, d->tag,
+                               &d->spool_bytes);
+  return 0;
+}
+
+/* Can a reader open this disk's file while its machine runs? */
+static bool
+readable_from_outside (const struct disk *disk)
+{
+  return disk->file && disk->file_driver && !disk->encrypted &&
+    (strcmp (disk->file_driver, "file") == 0 ||
+     strcmp (disk->file_driver, "host_device") == 0) &&
+    (strcmp (disk->driver, "qcow2") == 0 ||
+     strcmp (disk->driver, "raw") == 0);
+}
+
+/* A limit that the user did not give: a quarter of what is free. */
+static int
+default_limit (const struct source *s, const struct disk *disk,
+               int64_t *limit)
+{
+  CLEANUP_FREE char *parent = NULL;
+  uint64_t bytes;
+
+  if (*limit >= 0)
+    return 0;
+  parent = scratch_parent (s, disk);
+  if (!parent || scratch_free_bytes (parent, &bytes) == -1)
+    return -1;
+  *limit = bytes / 4 < DEFAULT_LIMIT ? bytes / 4 : DEFAULT_LIMIT;
+  return 0;
+}
+
+/* Spool what fits the limit; the largest of what does not is precopied. */
+static int
+choose_ways (struct source *s)
+{
+  uint64_t sum = 0;
+
+  if (s->stopped) {
+    for (size_t i = 0; i < s->disks.len; i++)
+      s->disks.ptr[i].precopy = true;
+    s->way = "the image files are read: no machine runs";
+    return 0;
+  }
+  if (default_limit (s, s->disks.ptr[0].disk, &s->scratch_limit) == -1 ||
+      default_limit (s, s->disks.ptr[0].disk, &s->final_limit) == -1)
+    return -1;
+  for (size_t i = 0; i < s->disks.len; i++)
+    sum += s->disks.ptr[i].spool_bytes;
+  s->way = "spool: all that is to be sent fits --scratch-limit";
+  while (sum > (uint64_t) s->scratch_limit) {
+    struct source_disk *largest = NULL;
+
+    for (size_t i = 0; i < s->disks.len; i++) {
+      struct source_disk *d = &s->disks.ptr[i];
+      if (!d->precopy && (!largest || d->spool_bytes > largest->spool_bytes))
+        largest = d;
+    }
+    if (!readable_from_outside (largest->disk)) {
+      log_error ("%s: too large for a spool (%" PRIu64 " bytes; "
+                 "--scratch-limit is %" PRIi64 "), and its image cannot be "
+                 "read from outside QEMU: give more room by --scratch and "
+                 "--scratch-limit", largest->name, largest->spool_bytes,
+                 s->scratch_limit);
+      return -1;
+    }
+    largest->precopy = true;
+    sum -= largest->spool_bytes;
+    s->way = "precopy: more is to be sent than --scratch-limit allows in "
+      "a spool";
+  }
+  return 0;
+}
+
+static int
+check_names (const struct source *s)
+{
+  for (size_t i = 0; i < s->disks.len; i++)
+    for (size_t j = 0; j < i; j++)
+      if (strcmp (s->disks.ptr[i].name, s->disks.ptr[j].name) == 0) {
+        log_error ("%s: two disks have this name in the replica: rename one "
+                   "by disk=%s=NAME", s->disks.ptr[i].name,
+                   s->disks.ptr[i].disk->node);
+        return -1;
+      }
+  return 0;
+}
+
+int
+source_plan (struct source *s, const json_t *request)
+{
+  const json_t *select = json_object_get (request, "select");
+  const json_t *replica = json_object_get (request, "replica");
+  const json_t *replica_disks = json_object_get (replica, "disks");
+  uint64_t generation = 0;
+
+  json_get_u64 (replica, "generation", &generation);
+  if (check_selection (s, select) == -1)
+    return -1;
+  for (size_t i = 0; i < s->all.len; i++) {
+    struct source_disk d = { .disk = &s->all.ptr[i], .lock_fd = -1 };
+    CLEANUP_FREE char *given = NULL;
+    const json_t *known;
+
+    if (!selected (select, d.disk, &given))
+      continue;
+    if (d.disk->unsuitable) {
+      if (json_array_size (select) > 0) {
+        log_error ("%s: %s", disk_default_name (d.disk), d.disk->unsuitable);
+        return -1;
+      }
+      log_debug ("%s: left out: %s", disk_default_name (d.disk),
+                 d.disk->unsuitable);
+      continue;
+    }
+    if (identify (s, replica_disks, given, &d, &known) == -1 ||
+        plan_disk (s, request, generation, known, &d) == -1)
+      return -1;
+    if (source_disks_append (&s->disks, d) == -1) {
+      log_error ("out of memory");
+      return -1;
+    }
+  }
+  if (s->disks.len == 0) {
+    log_error ("%s: no disk that can be replicated", s->spec);
+    return -1;
+  }
+  if (s->disks.len > DISKS_MAX) {
+    log_error ("%s: more than %d disks", s->spec, DISKS_MAX);
+    return -1;
+  }
+  return check_names (s) == -1 ? -1 : choose_ways (s);
+}
+
+json_t *
+source_plan_json (const struct source *s)
+{
+  json_t *disks = json_array ();
+
+  for (size_t i = 0; i < s->disks.len; i++) {
+    const struct source_disk *d = &s->disks.ptr[i];
+
+    json_array_append_new (
+      disks, json_pack ("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s}",
+                        "name", d->name, "node", d->disk->node,
+                        "chain", d->chain,
+                        "kind", kind_name (d->decision.kind),
+                        "reason", d->decision.reason,
+                        "size", (json_int_t) d->disk->size,
+                        "dirty_bytes", (json_int_t) d->dirty_bytes,
+                        "spool_bytes", (json_int_t) d->spool_bytes,
+                        "way", d->precopy ? "precopy" : "spool"));
+  }
+  return json_pack ("{s:o, s:s}", "disks", disks, "way", s->way);
+}

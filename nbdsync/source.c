@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * "nbdsync source": the agent where the disks are.
+ *
+ *   open    connect to the machine, list its disks
+ *   plan    choose disks, decide full or incremental, spool or precopy
+ *   begin   take the chains' locks, settle what dead runs left, make room
+ *   pass    start the next pass; its streams' sockets are the answer
+ *   end     end the pass; an error voids it
+ *   stats   what the streams have done so far
+ *   commit  the replica has the new generation: forget the old bitmaps
+ *   abort   the session failed; "keep" leaves its bitmaps to the next run
+ *
+ * One thread.  Everything hangs on one struct source; what runs or lies
+ * around at the end of the agent is removed by source_close, except for
+ * bitmaps, which only commit and abort remove.
+ */
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "cleanup.h"
+#include "clock.h"
+#include "commands.h"
+#include "json.h"
+#include "log.h"
+#include "source.h"
+#include "spool.h"
+
+#define LOCK_WAIT_MS 10000      /* for an agent that is about to end */
+#define LOCK_DIR "/run/nbdsync"
+
+#define FOR_EACH_DISK(s, d)                                             \
+  for (struct source_disk *d = (s)->disks.ptr;                          \
+       d < (s)->disks.ptr + (s)->disks.len; d++)
+
+/* "a,b,,c" -> "a" "b,c": a doubled comma stands for one, as in QEMU. */
+static char *
+next_word (const char **text)
+{
+  char *word = malloc (strlen (*text) + 1), *p = word;
+
+  if (!word)
+    return NULL;
+  while (**text) {
+    if (**text == ',') {
+      (*text)++;
+      if (**text != ',')
+        break;
+    }
+    *p++ = *(*text)++;
+  }
+  *p = '\0';
+  return word;
+}
+
+static int
+open_stopped (struct source *s, const char *list)
+{
+  while (*list) {
+    char *file = next_word (&list);
+    char **files = realloc (s->files, (s->nr_files + 1) * sizeof *files);
+
+    if (files)
+      s->files = files;
+    if (!file || !files) {
+      free (file);
+      log_error ("out of memory");
+      return -1;
+    }
+    s->files[s->nr_files++] = file;
+  }
+  s->stopped = true;
+  return source_open_daemon (s);
+}
+
+static int
+verb_open (void *opaque, const json_t *request, json_t **ret)
+{
+  struct source *s = opaque;
+  const char *spec = json_get_string (request, "source");
+
+  if (!spec || s->spec) {
+    log_error ("open: no source, or open already");
+    return -1;
+  }
+  s->spec = strdup (spec);
+  if (!s->spec) {
+    log_error ("out of memory");
+    return -1;
+  }
+  if (strncmp (spec, "image:", 6) == 0) {
+    if (open_stopped (s, spec + 6) == -1)
+      return -1;
+  }
+  else {
+    s->qmp = qmp_connect (spec + (strncmp (spec, "qmp:", 4) == 0 ? 4 : 0),
+                          QMP_TIMEOUT_MS);
+    if (!s->qmp)
+      return -1;
+  }
+  if (disks_list (s->qmp, &s->all) == -1)
+    return -1;
+  *ret = json_pack ("{s:s}", "host", s->host);
+  return 0;
+}
+
+static int64_t
+limit_of (const json_t *request, const char *key)
+{
+  uint64_t v;
+
+  return json_get_u64 (request, key, &v) == 0 ? (int64_t) v : -1;
+}
+
+static char *
+copy_string (const json_t *request, const char *key)
+{
+  const char *v = json_get_string (request, key);
+
+  return v ? strdup (v) : NULL;
+}
+
+static int
+verb_plan (void *opaque, const json_t *request, json_t **ret)
+{
+  struct source *s = opaque;
+
+  if (!s->qmp || s->disks.len > 0) {
+    log_error ("plan: not open, or planned already");
+    return -1;
+  }
+  s->machine = copy_string (request, "name");
+  s->scratch_dir = copy_string (request, "scratch");
+  s->scratch_limit = limit_of (request, "scratch_limit");
+  s->final_limit = limit_of (request, "final_limit");
+  s->stream.level = copy_string (request, "level");
+  json_get_u64 (request, "batch", &s->stream.batch);
+  json_get_u64 (request, "buffer", &s->stream.buffer);
+  json_get_u64 (request, "rate", &s->rate);
+  if (!s->stream.level)
+    s->stream.level = strdup ("auto");
+  if (source_plan (s, request) == -1)
+    return -1;
+  *ret = source_plan_json (s);
+  return 0;
+}
+
+/* One session per chain at a time, whoever runs it. */
+static int
+lock_chain (struct source_disk *d)
+{
+  int64_t deadline = clock_ms () + LOCK_WAIT_MS;
+  CLEANUP_FREE char *path = NULL;
+  CLEANUP_FD int fd = -1;
+
+  if (mkdir (LOCK_DIR, 0700) == -1 && errno != EEXIST) {
+    log_error (LOCK_DIR ": %m");
+    return -1;
+  }
+  if (asprintf (&path, LOCK_DIR "/chain-%s.lock", d->tag) == -1) {
+    path = NULL;
+    log_error ("out of memory");
+    return -1;
+  }
+  fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd == -1) {
+    log_error ("%s: %m", path);
+    return -1;
+  }
+  while (flock (fd, LOCK_EX | LOCK_NB) == -1) {
+    if (errno != EWOULDBLOCK) {
+      log_error ("%s: %m", path);
+      return -1;
+    }
+    if (clock_ms () > deadline) {
+      log_error ("%s: another sync of this disk to this replica is running",
+                 d->name);
+      errno = EBUSY;
+      return -1;
+    }
+    nanosleep (&(struct timespec) { .tv_nsec = 50000000 }, NULL);
+  }
+  d->lock_fd = TAKE_FD (fd);
+  return 0;
+}
+
+/* Remove every bitmap of this chain but 'keep' (NULL: none is kept). */
+static int
+remove_bitmaps (struct source *s, struct source_disk *d, const char *keep)
+{
+  disks now = { 0 };
+  struct disk *disk;
+  int r = -1;
+
+  if (disks_list (s->qmp, &now) == -1)
+    goto out;
+  disk = disks_find (&now, d->disk->node);
+  r = 0;
+  for (size_t i = 0; disk && i < disk->bitmaps.len; i++) {
+    const char *name = disk->bitmaps.ptr[i].name;
+    char chain8[CHAIN8_CHARS + 1];
+    uint64_t generation, pass;
+
+    if (bitmap_parse_name (name, chain8, &generation, &pass) &&
+        strcmp (chain8, d->tag) == 0 && (!keep || strcmp (name, keep) != 0) &&
+        bitmap_remove (s->qmp, disk->node, name) == -1)
+      r = -1;
+  }
+ out:
+  disks_free (&now);
+  return r;
+}
+
+static int
+begin_disk (struct source *s, struct source_disk *d)
+{
+  bitmap_name (d->chain, s->target, 0, d->new_bitmap);
+  strcpy (d->last_bitmap, d->base_bitmap);
+  /* What has our tag now is a dead run's: we hold the lock. */
+  if (lock_chain (d) == -1 ||
+      (!s->stopped && spool_settle (s->qmp, d->tag) == -1) ||
+      remove_bitmaps (s, d, d->base_bitmap) == -1 ||
+      scratch_create (s, d) == -1)
+    return -1;
+  return 0;
+}
+
+static int
+verb_begin (void *opaque, const json_t *request, json_t **ret)
+{
+  struct source *s = opaque;
+  const char *session = json_get_string (request, "session");
+
+  if (s->disks.len == 0 || s->target || !session || strlen (session) != 16 ||
+      json_get_u64 (request, "target", &s->target) == -1) {
+    log_error ("begin: not planned, or begun already");
+    return -1;
+  }
+  strcpy (s->session, session);
+  s->started = time (NULL);
+  FOR_EACH_DISK (s, d)
+    if (begin_disk (s, d) == -1)
+      return -1;
+  return 0;
+}
+
+static int
+verb_pass (void *opaque, const json_t *request, json_t **ret)
+{
+  struct source *s = opaque;
+
+  if (!s->target || s->pass == PASS_FINAL) {
+    log_error ("pass: not begun, or no pass is left");
+    return -1;
+  }
+  return source_next_pass (s, ret);
+}
+
+static int
+verb_end (void *opaque, const json_t *request, json_t **ret)
+{
+  struct source *s = opaque;
+
+  return source_end_pass (s, ret);
+}
+
+static int
+verb_stats (void *opaque, const json_t *request, json_t **ret)
+{
+  *ret = source_stats (opaque);
+  return 0;
+}
+
+/* Why a stream broke, as its nbdkit said; "" if it said nothing. */
+static int
+verb_reason (void *opaque, const json_t *request, json_t **ret)
+{
+  struct source *s = opaque;
+
+  FOR_EACH_DISK (s, d) {
+    CLEANUP_FREE char *reason = server_reason (&d->stream.server);
+    if (reason) {
+      *ret = json_pack ("{s:s}", "reason", reason);
+      return 0;
+    }
+  }
+  *ret = json_object ();
+  return 0;
+}
+
+static int
+forget_bitmaps (struct source *s, bool keep_new)
+{
+  int r = 0;
+
+  if (s->stopped && !s->qmp && source_open_daemon (s) == -1)
+    return -1;
+  FOR_EACH_DISK (s, d)
+    if (d->lock_fd >= 0 &&
+        remove_bitmaps (s, d, keep_new ? d->new_bitmap : d->base_bitmap) == -1)
+      r = -1;
+  if (s->stopped && source_quit_daemon (s) == -1)
+    r = -1;
+  return r;
+}
+
+static int
+verb_commit (void *opaque, const json_t *request, json_t **ret)
+{
+  struct source *s = opaque;
+
+  if (s->pass != PASS_FINAL) {
+    log_error ("commit: there was no final pass");
+    return -1;
+  }
+  source_stop_streams (s);
+  /* What remains now is settled by the next run: the replica has it all. */
+  return forget_bitmaps (s, true);
+}
+
+static int
+verb_abort (void *opaque, const json_t *request, json_t **ret)
+{
+  struct source *s = opaque;
+  bool keep = true;
+
+  source_stop_streams (s);
+  json_get_bool (request, "keep", &keep);
+  if (keep || !s->target)
+    return 0;
+  return forget_bitmaps (s, false);
+}
+
+static void
+source_close (struct source *s)
+{
+  source_stop_streams (s);
+  FOR_EACH_DISK (s, d) {
+    scratch_remove (d);
+    if (d->lock_fd >= 0)
+      close (d->lock_fd);
+  }
+  source_disks_reset (&s->disks);
+  disks_free (&s->all);
+  if (s->stopped)
+    source_quit_daemon (s);
+  else
+    qmp_close (s->qmp);
+  for (size_t i = 0; i < s->nr_files; i++)
+    free (s->files[i]);
+  free (s->files);
+  free (s->spec);
+  free (s->machine);
+  free (s->scratch_dir);
+  free ((char *) s->stream.level);
+  if (s->dir)
+    runtime_dir_remove (s->dir);
+  free (s->dir);
+  free (s->host);
+}
+
+int
+command_source (int argc, char *argv[])
+{
+  static const struct agent_verb verbs[] = {
+    { "open", verb_open }, { "plan", verb_plan }, { "begin", verb_begin },
+    { "pass", verb_pass }, { "end", verb_end }, { "stats", verb_stats },
+    { "reason", verb_reason }, { "commit", verb_commit },
+    { "abort", verb_abort }, { NULL, NULL },
+  };
+  struct source s = { 0 };
+  char host[256] = "";
+
+  if (no_arguments (argc, argv) == -1)
+    return EXIT_USAGE;
+  gethostname (host, sizeof host - 1);
+  s.host = strdup (host);
+  s.dir = runtime_dir_create ();
+  if (!s.dir || !s.host)
+    return EXIT_FAILURE;
+  agent_serve (&(struct agent_server) {
+      .role = "source", .verbs = verbs, .opaque = &s });
+  source_close (&s);
+  return 0;
+}
