@@ -138,7 +138,8 @@ int replica_images (const struct replica *r, const char *disk,
  * m->session must be the open session, m->generation its number, and each
  * disk must have its image there, closed.  Sets image_bytes and
  * image_mtime_ns of the disks; base images are checked as by
- * replica_images.  On failure the old generation is current.
+ * replica_images.  On failure the old generation is current; only if the
+ * last sync failed it may be the new one, and replica_reload tells.
  */
 int replica_commit (struct replica *r, struct manifest *m);
 

@@ -1,0 +1,760 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A replica directory.  All paths are relative to one descriptor of DIR:
+ *
+ *   lock                        flock; never removed
+ *   current                     symbolic link to generations/NNNNNN
+ *   checked.json                generation and time of "nothing had changed"
+ *   journal.jsonl               one line for each commit
+ *   generations/last.json       the last number given out
+ *   generations/NNNNNN/         manifest.json and NAME.qcow2 of each disk
+ *   generations/incoming/       session.json and NAME.qcow2: not committed
+ *
+ * The commit point is the rename of the symbolic link.  Before it, in this
+ * order and each durable before the next: the images, the manifest, the
+ * rename of incoming to its number.  So a directory with the last number
+ * given out, and a manifest, is whole: if a crash came between the two
+ * renames, replica_open makes it current.  Older numbers are never made
+ * current by themselves.
+ *
+ * session.json goes first when a session is discarded and last when it is
+ * committed: whoever finds none knows that incoming/ belongs to nobody.
+ */
+#include <config.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cleanup.h"
+#include "json.h"
+#include "log.h"
+#include "manifest.h"
+#include "replica.h"
+
+#define GENERATIONS "generations"
+#define INCOMING GENERATIONS "/incoming"
+#define SESSION INCOMING "/session.json"
+#define LAST GENERATIONS "/last.json"
+#define LOCK_POLL_MS 20
+#define SMALL_MAX_BYTES 4096    /* of our small JSON files */
+#define PATH_BYTES 160          /* of a path inside DIR */
+
+struct replica {
+  char *path;                   /* absolute */
+  int fd;                       /* of DIR */
+  bool has_current;
+  struct manifest current;
+};
+
+static void
+generation_path (char ret[PATH_BYTES], uint64_t generation,
+                 const char *name, const char *suffix)
+{
+  snprintf (ret, PATH_BYTES, GENERATIONS "/%06" PRIu64 "%s%s%s",
+            generation, name ? "/" : "", name ? name : "", suffix);
+}
+
+/* Make renames in a directory last. */
+static int
+sync_dir (const struct replica *r, const char *path)
+{
+  CLEANUP_FD int fd = openat (r->fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+  if (fd == -1 || fsync (fd) == -1) {
+    log_error ("%s/%s: cannot sync: %m", r->path, path);
+    return -1;
+  }
+  return 0;
+}
+
+static int
+make_dir (const struct replica *r, const char *path)
+{
+  if (mkdirat (r->fd, path, 0700) == -1 && errno != EEXIST) {
+    log_error ("%s/%s: %m", r->path, path);
+    return -1;
+  }
+  return 0;
+}
+
+/* The lock. */
+
+int
+replica_lock (const char *dir, bool create, int timeout_ms, int *ret_fd)
+{
+  CLEANUP_FREE char *path = NULL;
+  CLEANUP_FD int fd = -1;
+  struct timespec ts = { .tv_nsec = LOCK_POLL_MS * 1000000 };
+
+  if (asprintf (&path, "%s/lock", dir) == -1) {
+    path = NULL;
+    log_error ("%s: %m", dir);
+    return -1;
+  }
+  if (create && mkdir (dir, 0700) == -1 && errno != EEXIST) {
+    log_error ("%s: %m", dir);
+    return -1;
+  }
+  fd = open (path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0600);
+  if (fd == -1) {
+    if (create || errno != ENOENT)
+      log_error ("%s: %m", path);
+    return -1;
+  }
+  for (;;) {
+    if (flock (fd, LOCK_EX | LOCK_NB) == 0)
+      break;
+    if (errno != EWOULDBLOCK && errno != EINTR) {
+      log_error ("%s: %m", path);
+      return -1;
+    }
+    if (timeout_ms <= 0) {
+      errno = EBUSY;
+      return -1;
+    }
+    nanosleep (&ts, NULL);
+    timeout_ms -= LOCK_POLL_MS;
+  }
+  *ret_fd = TAKE_FD (fd);
+  return 0;
+}
+
+int
+replica_lock_check (const char *dir, int fd)
+{
+  CLEANUP_FREE char *path = NULL;
+  struct stat ours, given;
+
+  if (asprintf (&path, "%s/lock", dir) == -1) {
+    path = NULL;
+    log_error ("%s: %m", dir);
+    return -1;
+  }
+  if (fstat (fd, &given) == -1 || stat (path, &ours) == -1 ||
+      given.st_dev != ours.st_dev || given.st_ino != ours.st_ino) {
+    log_error ("%s: descriptor %d is not this lock", path, fd);
+    return -1;
+  }
+  if (flock (fd, LOCK_EX | LOCK_NB) == -1) {
+    log_error ("%s: descriptor %d does not hold this lock", path, fd);
+    return -1;
+  }
+  if (fcntl (fd, F_SETFD, FD_CLOEXEC) == -1) {
+    log_error ("%s: %m", path);
+    return -1;
+  }
+  return 0;
+}
+
+/* Reading. */
+
+/* The manifest of a generation.  -1 with errno ENOENT and no message if
+ * there is none.
+ */
+static int
+read_manifest (const struct replica *r, uint64_t generation,
+               struct manifest *ret)
+{
+  CLEANUP_JSON json_t *json = NULL;
+  struct manifest m;
+  char path[PATH_BYTES];
+  const char *wrong;
+
+  generation_path (path, generation, "manifest", ".json");
+  json = json_read_file (r->fd, path, MANIFEST_MAX_BYTES);
+  if (!json)
+    return -1;
+  wrong = manifest_decode (json, &m);
+  if (!wrong && m.generation != generation) {
+    manifest_reset (&m);
+    wrong = "it is of another generation than its directory";
+  }
+  if (wrong) {
+    log_error ("%s/%s: %s", r->path, path, wrong);
+    errno = EBADMSG;
+    return -1;
+  }
+  *ret = m;
+  return 0;
+}
+
+/* A name of digits only, as generation_path makes it. */
+static bool
+parse_generation (const char *name, uint64_t *ret)
+{
+  char path[PATH_BYTES];
+  uint64_t n;
+
+  if (strlen (name) > 16 || strspn (name, "0123456789") != strlen (name))
+    return false;
+  n = strtoull (name, NULL, 10);
+  generation_path (path, n, NULL, "");
+  if (n == 0 || n > GENERATION_MAX ||
+      strcmp (path + strlen (GENERATIONS "/"), name) != 0)
+    return false;
+  *ret = n;
+  return true;
+}
+
+/* Where 'current' points: 0 if there is none. */
+static int
+read_current (const struct replica *r, uint64_t *ret)
+{
+  char link[PATH_BYTES];
+  ssize_t n = readlinkat (r->fd, "current", link, sizeof link - 1);
+
+  if (n == -1) {
+    if (errno == ENOENT) {
+      *ret = 0;
+      return 0;
+    }
+    log_error ("%s/current: %m", r->path);
+    return -1;
+  }
+  link[n] = '\0';
+  if (strncmp (link, GENERATIONS "/", strlen (GENERATIONS "/")) != 0 ||
+      !parse_generation (link + strlen (GENERATIONS "/"), ret)) {
+    log_error ("%s/current: points to no generation: %s", r->path, link);
+    errno = EBADMSG;
+    return -1;
+  }
+  return 0;
+}
+
+/* The highest number that was ever given out. */
+static int
+read_last (const struct replica *r, uint64_t *ret)
+{
+  CLEANUP_JSON json_t *json = json_read_file (r->fd, LAST, SMALL_MAX_BYTES);
+  uint64_t last = 0, n;
+  int fd;
+  DIR *dir;
+  struct dirent *entry;
+
+  if (!json && errno != ENOENT)
+    return -1;
+  if (json && (json_get_u64 (json, "last", &last) == -1 ||
+               last > GENERATION_MAX)) {
+    log_error ("%s/" LAST ": no number", r->path);
+    errno = EBADMSG;
+    return -1;
+  }
+  fd = openat (r->fd, GENERATIONS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  dir = fd == -1 ? NULL : fdopendir (fd);
+  if (!dir) {
+    log_error ("%s/" GENERATIONS ": %m", r->path);
+    if (fd != -1)
+      close (fd);
+    return -1;
+  }
+  while ((entry = readdir (dir)))
+    if (parse_generation (entry->d_name, &n) && n > last)
+      last = n;
+  closedir (dir);
+  *ret = last;
+  return 0;
+}
+
+struct open_session {
+  uint64_t id, target, opened;
+};
+
+/* session.json.  1 if a session is open, 0 if none is, -1 with a message. */
+static int
+read_session (const struct replica *r, struct open_session *ret)
+{
+  CLEANUP_JSON json_t *json = json_read_file (r->fd, SESSION,
+                                              SMALL_MAX_BYTES);
+
+  if (!json)
+    return errno == ENOENT ? 0 : -1;
+  if (!session_parse (json_get_string (json, "session"), &ret->id) ||
+      json_get_u64 (json, "target", &ret->target) == -1 ||
+      ret->target == 0 || ret->target > GENERATION_MAX ||
+      json_get_u64 (json, "opened", &ret->opened) == -1) {
+    log_error ("%s/" SESSION ": not as it was written", r->path);
+    errno = EBADMSG;
+    return -1;
+  }
+  return 1;
+}
+
+/* Commit, and what is left of one. */
+
+static int
+switch_current (const struct replica *r, uint64_t generation)
+{
+  char path[PATH_BYTES];
+
+  generation_path (path, generation, NULL, "");
+  if ((unlinkat (r->fd, "current.tmp", 0) == -1 && errno != ENOENT) ||
+      symlinkat (path, r->fd, "current.tmp") == -1 ||
+      renameat (r->fd, "current.tmp", r->fd, "current") == -1) {
+    log_error ("%s/current: cannot switch: %m", r->path);
+    return -1;
+  }
+  return sync_dir (r, ".");
+}
+
+/* The last number given out may be of a commit that a crash cut short. */
+static int
+settle (struct replica *r, uint64_t *current)
+{
+  struct manifest m;
+  struct stat st;
+  char path[PATH_BYTES];
+  uint64_t last;
+
+  if (read_last (r, &last) == -1)
+    return -1;
+  if (last <= *current)
+    return 0;
+  generation_path (path, last, NULL, "");
+  if (fstatat (r->fd, path, &st, AT_SYMLINK_NOFOLLOW) == -1)
+    return 0;                   /* a number that no commit has used */
+  if (read_manifest (r, last, &m) == -1) {
+    if (errno != ENOENT)
+      return -1;
+    /* Not whole after all: it is what was being received. */
+    if (renameat2 (r->fd, path, r->fd, INCOMING, RENAME_NOREPLACE) == -1 &&
+        errno != EEXIST) {
+      log_error ("%s/%s: %m", r->path, path);
+      return -1;
+    }
+    return 0;
+  }
+  manifest_reset (&m);
+  log_debug ("%s: rolling generation %" PRIu64 " forward", r->path, last);
+  if (sync_dir (r, GENERATIONS) == -1 || switch_current (r, last) == -1)
+    return -1;
+  *current = last;
+  return 0;
+}
+
+int
+replica_reload (struct replica *r)
+{
+  struct manifest m;
+  uint64_t generation;
+
+  if (read_current (r, &generation) == -1)
+    return -1;
+  if (generation == 0)
+    return 0;
+  if (read_manifest (r, generation, &m) == -1) {
+    if (errno == ENOENT)
+      log_error ("%s/current: it has no manifest", r->path);
+    return -1;
+  }
+  manifest_reset (&r->current);
+  r->current = m;
+  r->has_current = true;
+  return 0;
+}
+
+struct replica *
+replica_open (const char *dir, enum replica_access access)
+{
+  struct replica *r = calloc (1, sizeof *r);
+  struct stat st;
+  char path[PATH_BYTES];
+  uint64_t generation;
+
+  if (!r) {
+    log_error ("%s: %m", dir);
+    return NULL;
+  }
+  r->fd = open (dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (r->fd == -1) {
+    if (access == REPLICA_CREATE || errno != ENOENT)
+      log_error ("%s: %m", dir);
+    goto err;
+  }
+  r->path = realpath (dir, NULL);
+  if (!r->path) {
+    log_error ("%s: %m", dir);
+    goto err;
+  }
+  if (access == REPLICA_CREATE) {
+    if (make_dir (r, GENERATIONS) == -1)
+      goto err;
+  }
+  else if (fstatat (r->fd, GENERATIONS, &st, 0) == -1) {
+    if (errno != ENOENT)
+      log_error ("%s/" GENERATIONS ": %m", r->path);
+    goto err;
+  }
+  if (access != REPLICA_READ) {
+    if (read_current (r, &generation) == -1 ||
+        settle (r, &generation) == -1)
+      goto err;
+    /* What a commit leaves behind when it is cut after the switch. */
+    if (generation != 0) {
+      generation_path (path, generation, "session", ".json");
+      unlinkat (r->fd, path, 0);
+    }
+  }
+  if (replica_reload (r) == -1)
+    goto err;
+  return r;
+
+ err:
+  replica_close (r);
+  return NULL;
+}
+
+void
+replica_close (struct replica *r)
+{
+  int saved = errno;
+
+  if (!r)
+    return;
+  if (r->fd != -1)
+    close (r->fd);
+  manifest_reset (&r->current);
+  free (r->path);
+  free (r);
+  errno = saved;
+}
+
+const struct manifest *
+replica_current (const struct replica *r)
+{
+  return r->has_current ? &r->current : NULL;
+}
+
+uint64_t
+replica_checked_time (const struct replica *r)
+{
+  CLEANUP_JSON json_t *json = NULL;
+  uint64_t generation, checked;
+
+  if (!r->has_current)
+    return 0;
+  json = json_read_file (r->fd, "checked.json", SMALL_MAX_BYTES);
+  if (json && json_get_u64 (json, "generation", &generation) == 0 &&
+      json_get_u64 (json, "time", &checked) == 0 &&
+      generation == r->current.generation && checked > r->current.time)
+    return checked;
+  return r->current.time;
+}
+
+int
+replica_checked (struct replica *r, uint64_t checked)
+{
+  CLEANUP_JSON json_t *json =
+    json_pack ("{s:I, s:I}",
+               "generation", (json_int_t) r->current.generation,
+               "time", (json_int_t) checked);
+
+  if (!json) {
+    log_error ("%s/checked.json: out of memory", r->path);
+    return -1;
+  }
+  return json_write_file (r->fd, "checked.json", json);
+}
+
+/* Sessions. */
+
+int
+replica_discard_incoming (struct replica *r)
+{
+  int fd;
+  DIR *dir;
+  struct dirent *entry;
+  int rc = 0;
+
+  fd = openat (r->fd, INCOMING,
+               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd == -1 && errno == ENOENT)
+    return 0;
+  if (fd == -1 || (unlinkat (fd, "session.json", 0) == -1 &&
+                   errno != ENOENT) || fsync (fd) == -1) {
+    log_error ("%s/" INCOMING ": cannot discard: %m", r->path);
+    if (fd != -1)
+      close (fd);
+    return -1;
+  }
+  dir = fdopendir (fd);
+  if (!dir) {
+    log_error ("%s/" INCOMING ": %m", r->path);
+    close (fd);
+    return -1;
+  }
+  while ((entry = readdir (dir)))
+    if (strcmp (entry->d_name, ".") != 0 &&
+        strcmp (entry->d_name, "..") != 0 &&
+        unlinkat (fd, entry->d_name, 0) == -1) {
+      log_error ("%s/" INCOMING "/%s: %m", r->path, entry->d_name);
+      rc = -1;
+    }
+  closedir (dir);
+  if (rc == 0 && unlinkat (r->fd, INCOMING, AT_REMOVEDIR) == -1) {
+    log_error ("%s/" INCOMING ": %m", r->path);
+    rc = -1;
+  }
+  return rc;
+}
+
+int
+replica_open_session (struct replica *r, uint64_t session,
+                      uint64_t *ret_target)
+{
+  CLEANUP_JSON json_t *last = NULL, *json = NULL;
+  char id[SESSION_CHARS + 1];
+  uint64_t target;
+
+  if (read_last (r, &target) == -1)
+    return -1;
+  if (target >= GENERATION_MAX) {
+    log_error ("%s: no number is left for a generation", r->path);
+    return -1;
+  }
+  target++;
+  session_format (session, id);
+  last = json_pack ("{s:I}", "last", (json_int_t) target);
+  json = json_pack ("{s:s, s:I, s:I, s:I}",
+                    "session", id,
+                    "target", (json_int_t) target,
+                    "base", (json_int_t) r->current.generation,
+                    "opened", (json_int_t) time (NULL));
+  if (!last || !json) {
+    log_error ("%s: out of memory", r->path);
+    return -1;
+  }
+  if (replica_discard_incoming (r) == -1 ||
+      json_write_file (r->fd, LAST, last) == -1 ||
+      make_dir (r, INCOMING) == -1 ||
+      json_write_file (r->fd, SESSION, json) == -1 ||
+      sync_dir (r, GENERATIONS) == -1)
+    return -1;
+  *ret_target = target;
+  return 0;
+}
+
+int
+replica_join_session (struct replica *r, uint64_t session, uint64_t target,
+                      uint64_t *ret_target)
+{
+  struct open_session open = { 0 };
+  int is_open = read_session (r, &open);
+
+  if (is_open == -1)
+    return -1;
+  if (is_open && open.id == session &&
+      (target == 0 || target == open.target)) {
+    *ret_target = open.target;
+    return 0;
+  }
+  if (target == 0)
+    return replica_open_session (r, session, ret_target);
+  log_error ("%s: generation %" PRIu64 " was not promised to this session, "
+             "or a newer session has ended it", r->path, target);
+  return -1;
+}
+
+/* Images. */
+
+char *
+replica_image (const struct replica *r, uint64_t generation, const char *disk)
+{
+  char path[PATH_BYTES], *ret;
+
+  if (generation == 0)
+    snprintf (path, sizeof path, INCOMING "/%s.qcow2", disk);
+  else
+    generation_path (path, generation, disk, ".qcow2");
+  if (asprintf (&ret, "%s/%s", r->path, path) == -1) {
+    log_error ("%s: %m", r->path);
+    return NULL;
+  }
+  return ret;
+}
+
+static uint64_t
+mtime_ns (const struct stat *st)
+{
+  return st->st_mtim.tv_sec * UINT64_C (1000000000) + st->st_mtim.tv_nsec;
+}
+
+/* Is the image as its manifest says? */
+static int
+check_image (const struct replica *r, const char *path,
+             const struct replica_disk *d)
+{
+  struct stat st;
+
+  if (stat (path, &st) == -1) {
+    log_error ("%s: %m", path);
+    return -1;
+  }
+  if ((uint64_t) st.st_size != d->image_bytes ||
+      mtime_ns (&st) != d->image_mtime_ns) {
+    log_error ("%s: changed since it was committed (booted, or copied "
+               "without its time?); only a full sync can build on it", path);
+    errno = ESTALE;
+    return -1;
+  }
+  return 0;
+}
+
+/* The images of a disk from 'generation' down.  Bases are strictly older,
+ * so this ends.
+ */
+static int
+walk_images (const struct replica *r, const char *disk, uint64_t generation,
+             strings *ret_images)
+{
+  while (generation != 0) {
+    CLEANUP_FREE char *path = replica_image (r, generation, disk);
+    const struct replica_disk *d;
+    struct manifest m;
+    int rc = -1;
+
+    if (!path)
+      return -1;
+    if (read_manifest (r, generation, &m) == -1) {
+      if (errno == ENOENT)
+        log_error ("%s: its generation has no manifest", path);
+      return -1;
+    }
+    d = manifest_disk (&m, disk);
+    if (!d)
+      log_error ("%s: not in the manifest of its generation", path);
+    else if (check_image (r, path, d) == 0) {
+      generation = d->base;
+      rc = 0;
+      if (ret_images && strings_append (ret_images, path) == -1) {
+        log_error ("%s: %m", path);
+        rc = -1;
+      }
+      else if (ret_images)
+        path = NULL;
+    }
+    manifest_reset (&m);
+    if (rc == -1)
+      return -1;
+  }
+  return 0;
+}
+
+int
+replica_images (const struct replica *r, const char *disk,
+                strings *ret_images)
+{
+  if (!r->has_current || !manifest_disk (&r->current, disk)) {
+    log_error ("%s: %s: not in the current generation", r->path, disk);
+    return -1;
+  }
+  return walk_images (r, disk, r->current.generation, ret_images);
+}
+
+/* Make the image of a disk in incoming durable and note what it is. */
+static int
+sync_image (const struct replica *r, struct replica_disk *d)
+{
+  CLEANUP_FREE char *path = replica_image (r, 0, d->name);
+  CLEANUP_FD int fd = -1;
+  struct stat st;
+
+  if (!path)
+    return -1;
+  fd = open (path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd == -1 || fsync (fd) == -1 || fstat (fd, &st) == -1) {
+    log_error ("%s: %m", path);
+    return -1;
+  }
+  d->image_bytes = st.st_size;
+  d->image_mtime_ns = mtime_ns (&st);
+  return 0;
+}
+
+static int
+write_journal (const struct replica *r, const struct manifest *m,
+               const struct open_session *open)
+{
+  CLEANUP_JSON json_t *json = NULL;
+  CLEANUP_FREE char *line = NULL;
+  CLEANUP_FD int fd = -1;
+  uint64_t data = 0, wire = 0;
+  size_t len;
+
+  for (size_t i = 0; i < m->disks.len; i++) {
+    data += m->disks.ptr[i].data_bytes;
+    wire += m->disks.ptr[i].wire_bytes;
+  }
+  json = json_pack ("{s:I, s:I, s:I, s:I, s:I}",
+                    "generation", (json_int_t) m->generation,
+                    "time", (json_int_t) m->time,
+                    "seconds", (json_int_t) (m->time > open->opened ?
+                                             m->time - open->opened : 0),
+                    "data_bytes", (json_int_t) data,
+                    "wire_bytes", (json_int_t) wire);
+  line = json ? json_dumps (json, JSON_COMPACT) : NULL;
+  if (!line)
+    goto err;
+  len = strlen (line);
+  line[len++] = '\n';           /* in the place of the NUL */
+  fd = openat (r->fd, "journal.jsonl",
+               O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (fd == -1 || write (fd, line, len) != (ssize_t) len)
+    goto err;
+  return 0;
+
+ err:
+  log_error ("%s/journal.jsonl: cannot write: %m", r->path);
+  return -1;
+}
+
+int
+replica_commit (struct replica *r, struct manifest *m)
+{
+  CLEANUP_JSON json_t *json = NULL;
+  struct open_session open;
+  char path[PATH_BYTES];
+  int is_open = read_session (r, &open);
+
+  if (is_open == -1)
+    return -1;
+  if (!is_open || open.id != m->session || open.target != m->generation) {
+    log_error ("%s: a newer session has ended this one", r->path);
+    return -1;
+  }
+  m->base = 0;
+  for (size_t i = 0; i < m->disks.len; i++) {
+    struct replica_disk *d = &m->disks.ptr[i];
+
+    if (d->base > m->base)
+      m->base = d->base;
+    if (sync_image (r, d) == -1 ||
+        walk_images (r, d->name, d->base, NULL) == -1)
+      return -1;
+  }
+  json = manifest_encode (m);
+  if (!json ||
+      json_write_file (r->fd, INCOMING "/manifest.json", json) == -1)
+    return -1;
+  generation_path (path, m->generation, NULL, "");
+  if (renameat (r->fd, INCOMING, r->fd, path) == -1) {
+    log_error ("%s/%s: %m", r->path, path);
+    return -1;
+  }
+  if (sync_dir (r, GENERATIONS) == -1 ||
+      switch_current (r, m->generation) == -1)
+    return -1;
+
+  /* It is committed; what follows is for people, and fails alone. */
+  write_journal (r, m, &open);
+  generation_path (path, m->generation, "session", ".json");
+  unlinkat (r->fd, path, 0);
+  return replica_reload (r);
+}
