@@ -1,1 +1,26 @@
-# nbdsync: the command.
+# nbdsync: the command: coordinator, its two agents, what it tells people.
+bin_PROGRAMS += nbdsync/nbdsync
+nbdsync_nbdsync_SOURCES = \
+	nbdsync/agent-server.c \
+	nbdsync/agent.c nbdsync/agent.h \
+	nbdsync/commands.h \
+	nbdsync/copy.c nbdsync/copy.h \
+	nbdsync/decide.c nbdsync/decide.h \
+	nbdsync/disks.c \
+	nbdsync/lines.c nbdsync/lines.h \
+	nbdsync/main.c \
+	nbdsync/receive.c \
+	nbdsync/replica-json.c nbdsync/replica-json.h \
+	nbdsync/report.c nbdsync/report.h \
+	nbdsync/scratch.c \
+	nbdsync/server.c nbdsync/server.h \
+	nbdsync/source-pass.c nbdsync/source-plan.c \
+	nbdsync/source.c nbdsync/source.h \
+	nbdsync/status.c \
+	nbdsync/stream.c nbdsync/stream.h \
+	nbdsync/sync-options.c nbdsync/sync-options.h \
+	nbdsync/sync.c \
+	nbdsync/transport.c nbdsync/transport.h
+nbdsync_nbdsync_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/receiver
+nbdsync_nbdsync_LDADD = receiver/libreplica.la \
+	qmp-client/libqmp-client.la common/libcommon.la $(LIBNBD_LIBS)

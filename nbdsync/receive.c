@@ -2,13 +2,14 @@
  *
  * "nbdsync receive DIR": the agent where the replica is.
  *
- *   status      generation, disks, times of the replica
+ *   status      generation, disks, times of the replica; with "write" it
+ *               is locked, made if it is not there, and settled
  *   open        open a session: gives it its number, starts delta-recv
  *   generation  what the replica has now, durably
  *   checked     nothing had changed at the source
  *   close       end delta-recv and what the session staged
  *
- * It holds the lock of DIR from its start to its end; delta-recv inherits
+ * It holds the lock of DIR from then to its end; delta-recv inherits
  * the locked descriptor, so that nobody else can write while it runs.
  */
 #include <config.h>
@@ -33,7 +34,7 @@
 #define STOP_MS 10000
 
 struct receive {
-  const char *path;             /* as given, until "lock" was answered */
+  const char *path;             /* as given */
   char *dir;                    /* absolute; owned */
   char *runtime;                /* private directory for the socket; owned */
   int lock_fd;
@@ -64,11 +65,31 @@ receive_ready (struct receive *r)
   return r->replica ? 0 : -1;
 }
 
+/* Only look: no lock, and nothing is made.  ENOENT is "exists": false. */
+static int
+look (const struct receive *r, json_t **ret)
+{
+  struct replica *replica = replica_open (r->path, REPLICA_READ);
+
+  if (!replica && errno != ENOENT)
+    return -1;
+  *ret = replica ? replica_to_json (replica) : json_pack ("{s:i}",
+                                                          "generation", 0);
+  if (*ret)
+    json_object_set_new (*ret, "exists", json_boolean (replica != NULL));
+  replica_close (replica);
+  return *ret ? 0 : -1;
+}
+
 static int
 verb_status (void *opaque, const json_t *request, json_t **ret)
 {
   struct receive *r = opaque;
+  bool write = false;
 
+  json_get_bool (request, "write", &write);
+  if (!write)
+    return look (r, ret);
   if (receive_ready (r) == -1)
     return -1;
   *ret = replica_to_json (r->replica);

@@ -22,6 +22,7 @@
 #include "cleanup.h"
 #include "clock.h"
 #include "flush.h"
+#include "json.h"
 #include "log.h"
 #include "map-file.h"
 #include "source.h"
@@ -376,7 +377,7 @@ precopies_wanted (const struct source *s)
 int
 source_next_pass (struct source *s, json_t **ret)
 {
-  json_t *disks = json_array ();
+  json_t *list = json_array ();
   bool first = precopies_wanted (s);
   int r;
 
@@ -386,15 +387,15 @@ source_next_pass (struct source *s, json_t **ret)
   else
     r = first ? begin_precopies (s) : begin_spool (s);
   if (r == -1) {
-    json_decref (disks);
+    json_decref (list);
     return -1;
   }
   FOR_EACH_DISK (s, d)
     if (d->in_pass)
       json_array_append_new (
-        disks, json_pack ("{s:s, s:s}", "name", d->name,
+        list, json_pack ("{s:s, s:s}", "name", d->name,
                           "socket", d->stream.server.socket));
-  *ret = json_pack ("{s:o, s:b, s:i}", "disks", disks,
+  *ret = json_pack ("{s:o, s:b, s:i}", "disks", list,
                     "final", s->pass == PASS_FINAL,
                     "hold_ms", (int) s->hold_ms);
   return 0;
@@ -452,7 +453,7 @@ source_end_pass (struct source *s, json_t **ret)
 json_t *
 source_stats (struct source *s)
 {
-  json_t *disks = json_array ();
+  json_t *list = json_array ();
 
   FOR_EACH_DISK (s, d) {
     struct stream_stats now = d->done, pass;
@@ -464,7 +465,7 @@ source_stats (struct source *s)
     else
       memset (&pass, 0, sizeof pass);
     json_array_append_new (
-      disks, json_pack ("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:i}",
+      list, json_pack ("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:i}",
                         "name", d->name,
                         "planned_bytes", (json_int_t) now.planned_bytes,
                         "data_bytes", (json_int_t) now.data_bytes,
@@ -474,5 +475,5 @@ source_stats (struct source *s)
                         "pass_sent", (json_int_t) pass.disk_bytes_sent,
                         "level", now.level));
   }
-  return json_pack ("{s:o}", "disks", disks);
+  return json_pack ("{s:o}", "disks", list);
 }

@@ -343,13 +343,13 @@ source_plan (struct source *s, const json_t *request)
 json_t *
 source_plan_json (const struct source *s)
 {
-  json_t *disks = json_array ();
+  json_t *list = json_array ();
 
   for (size_t i = 0; i < s->disks.len; i++) {
     const struct source_disk *d = &s->disks.ptr[i];
 
     json_array_append_new (
-      disks, json_pack ("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s}",
+      list, json_pack ("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s}",
                         "name", d->name, "node", d->disk->node,
                         "chain", d->chain,
                         "kind", kind_name (d->decision.kind),
@@ -359,5 +359,5 @@ source_plan_json (const struct source *s)
                         "spool_bytes", (json_int_t) d->spool_bytes,
                         "way", d->precopy ? "precopy" : "spool"));
   }
-  return json_pack ("{s:o, s:s}", "disks", disks, "way", s->way);
+  return json_pack ("{s:o, s:s}", "disks", list, "way", s->way);
 }

@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "process.h"
+#include "session-record.h"
 #include "reader.h"
 #include "server.h"
 
