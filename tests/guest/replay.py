@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""replay.py A.raw B.raw [A.raw B.raw]...: images of writer.s's two disks.
+"""replay.py A B [A B]...: qcow2 images of writer.s's two disks.
 
 Is each pair one instant of the guest?  The newest counter k is read out of
 A, the guest's writes are replayed up to k, and every byte is compared: A must
@@ -10,6 +10,7 @@ given in the order of their time: k never goes back.  Prints the counters;
 exit 0 exact, 1 not, with the first bad sectors.  Sector 0 of A, the guest's
 program, is not compared.
 """
+import subprocess
 import sys
 from array import array
 
@@ -43,7 +44,7 @@ class Disk:
             self.k, self.at, self.n = next(self.writes)
             span = slice(self.at * 512, (self.at + self.n) * 512)
             self.before = bytes(self.bytes[span])
-            self.bytes[span] = array('I', [self.k]) .tobytes() \
+            self.bytes[span] = array('I', [self.k]).tobytes() \
                 * (WORDS * self.n)
 
     def wrong(self, got):
@@ -62,14 +63,16 @@ class Disk:
 
 
 def read(path):
-    with open(path, 'rb') as f:
-        got = bytearray(f.read(SPAN * 512).ljust(SPAN * 512, b'\0'))
+    image = subprocess.run(
+        ['nbdcopy', '--', '[', 'qemu-nbd', '-r', '-f', 'qcow2', path, ']', '-'],
+        check=True, stdout=subprocess.PIPE).stdout
+    got = bytearray(image[:SPAN * 512])
     got[0:512] = bytes(512)
     return got
 
 
 def newest(got):
-    return max(array('I', bytes(got))[::WORDS])
+    return max(memoryview(got).cast('I')[::WORDS])
 
 
 def main():

@@ -1,0 +1,27 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Memory does not grow with the disk: 8 GiB of data, buffers of 64 MiB,
+# at most 128 MiB in each nbdkit.
+. "$(dirname "$0")/sync.sh"
+
+BUFFER=64M
+LIMIT_KIB=$((128 << 10))
+
+cd "$d"
+start nbdkit -f -U "$d/src" --filter=delta-send pattern 8G \
+  "delta-buffer=$BUFFER"
+sender=$started
+start nbdkit -f -U "$d/dst" delta-recv "target=$d/t.raw" format=raw \
+  "buffer=$BUFFER"
+receiver=$started
+wait_for 10 test -S src
+wait_for 10 test -S dst
+nbdcopy --flush "nbd+unix:///?socket=$d/src" "nbd+unix:///?socket=$d/dst" ||
+  die "nbdcopy"
+peak() { sed -n 's/^VmHWM:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$1/status"; }
+sender_peak=$(peak "$sender") receiver_peak=$(peak "$receiver")
+echo "peak KiB: delta-send $sender_peak, delta-recv $receiver_peak"
+stop "$receiver"
+((sender_peak <= LIMIT_KIB)) || die "delta-send: $sender_peak KiB"
+((receiver_peak <= LIMIT_KIB)) || die "delta-recv: $receiver_peak KiB"
+[[ $(stat -c %s t.raw) = $((8 << 30)) ]] || die "not 8 GiB"
