@@ -1,2 +1,3 @@
-# docs: the manual pages and the record of decisions.
+# docs: the manual pages of the command; each component lists its own.
+man_pods += docs/nbdsync.1.pod
 EXTRA_DIST += docs/decisions.md

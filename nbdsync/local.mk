@@ -24,3 +24,8 @@ nbdsync_nbdsync_SOURCES = \
 nbdsync_nbdsync_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/receiver
 nbdsync_nbdsync_LDADD = receiver/libreplica.la \
 	qmp-client/libqmp-client.la common/libcommon.la $(LIBNBD_LIBS)
+
+check_PROGRAMS += tests/test-decide
+tests_test_decide_SOURCES = tests/test-decide.c nbdsync/decide.c
+tests_test_decide_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/nbdsync
+TESTS += tests/test-decide

@@ -269,7 +269,7 @@ int
 source_open_daemon (struct source *s)
 {
   struct daemon_image *images = calloc (s->nr_files, sizeof *images);
-  char (*nodes)[16] = calloc (s->nr_files, sizeof *nodes);
+  char (*nodes)[32] = calloc (s->nr_files, sizeof *nodes);
   int r = -1;
 
   if (!images || !nodes) {
