@@ -18,6 +18,7 @@ struct daemon {
 
 struct daemon_image {
   const char *file;
+  const char *format;           /* NULL: as qemu-img probes it */
   const char *node;             /* node name to give it, at most 31 bytes */
 };
 

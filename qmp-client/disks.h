@@ -21,6 +21,7 @@ DEFINE_VECTOR (bitmaps, struct bitmap)
 
 struct disk {
   char *device;         /* qdev id, or QOM path; "": storage daemon */
+  char *backend;        /* name of the drive (-drive), mostly "" */
   char *node;           /* active format node, below filters; "": no medium */
   char *driver;         /* of that node: qcow2, raw, luks ... */
   char *file;           /* host file of its protocol node; NULL if none */
@@ -32,6 +33,7 @@ struct disk {
   bool read_only, encrypted, has_backing, iothread, external_data;
   bitmaps bitmaps;      /* those with names, on the active node only */
   const char *unsuitable; /* NULL, or why it cannot be replicated */
+  const char *spool_only; /* NULL, or why it cannot be read from outside */
 };
 DEFINE_VECTOR (disks, struct disk)
 
@@ -45,6 +47,7 @@ void disks_free (disks *v);
  * node is gone.
  */
 int disk_refresh_bitmaps (struct qmp *qmp, struct disk *disk);
+void disk_free_bitmaps (struct disk *disk);
 
 /* NULL if there is none of that name on the active node. */
 const struct bitmap *disk_find_bitmap (const struct disk *disk,
@@ -53,8 +56,8 @@ const struct bitmap *disk_find_bitmap (const struct disk *disk,
 /* By device id or node name; NULL if there is none. */
 struct disk *disks_find (const disks *v, const char *name);
 
-/* The name of the disk in a new replica: the device id, else the node
- * name; owned by the disk.  It may still need disk_name_ok.
+/* The name of the disk in a new replica: the device id, else the drive's
+ * name if QEMU made up the node's, else the node name; owned by the disk.  It may still need disk_name_ok.
  */
 const char *disk_default_name (const struct disk *disk);
 

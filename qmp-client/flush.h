@@ -11,9 +11,11 @@
 
 /* Flush one disk.  *ret_ms (may be NULL) is how long the guest may have
  * been held by it.  -1 with a message; errno is EOPNOTSUPP if this QEMU
- * gives no way (a storage daemon with an NBD server of its user, say): the
- * image must not be read from outside then, take a spool.
+ * gives no way: the image must not be read from outside then, take a spool.
  */
 int flush_disk (struct qmp *qmp, const struct disk *disk, unsigned *ret_ms);
+
+/* Remove what a dead run's flush left in a storage daemon. */
+int flush_settle (struct qmp *qmp);
 
 #endif /* NBDSYNC_FLUSH_H */

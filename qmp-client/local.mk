@@ -1,4 +1,18 @@
 # qmp-client: QEMU's monitor; bitmaps, spool, precopy, block graph.
 noinst_LTLIBRARIES += qmp-client/libqmp-client.la
 qmp_client_libqmp_client_la_SOURCES = \
-	qmp-client/qmp.c qmp-client/qmp.h
+	qmp-client/bitmaps.c qmp-client/bitmaps.h \
+	qmp-client/block.c qmp-client/block.h \
+	qmp-client/clock.h \
+	qmp-client/daemon.c qmp-client/daemon.h \
+	qmp-client/disks.c qmp-client/disks.h \
+	qmp-client/flush.c qmp-client/flush.h \
+	qmp-client/image.c qmp-client/image.h \
+	qmp-client/map-file.c qmp-client/map-file.h \
+	qmp-client/precopy.c qmp-client/precopy.h \
+	qmp-client/qcow2.c qmp-client/qcow2.h \
+	qmp-client/qmp.c qmp-client/qmp.h \
+	qmp-client/reader.c qmp-client/reader.h \
+	qmp-client/reserve.c qmp-client/reserve.h \
+	qmp-client/spool.c qmp-client/spool.h \
+	qmp-client/vhost-flush.c qmp-client/vhost-flush.h

@@ -20,12 +20,15 @@ struct spool_disk {
   const char *old_bitmap; /* what to copy; NULL: everything */
   const char *new_bitmap; /* added at the same instant; NULL: none */
   uint64_t granularity;   /* of the new bitmap and of the map */
-  const char *path;       /* qcow2 file to make, in a private directory */
+  const char *path;       /* qcow2 file to make: absolute, in a private
+                             directory; it is an error if it is there */
   const char *tag;        /* chain8, another one for each disk */
   uint64_t copied;        /* out: bytes that the job copied */
 };
 
-/* Take a spool of n disks.  0: the files are complete and closed; with an
+/* Take a spool of n disks.  It first removes what a dead run with the same
+ * tags left (spool_settle), and reserves space for what it is going to copy.
+ *  0: the files are complete and closed; with an
  * old_bitmap the plan is what is dirty in MAP_BITMAP and local, without
  * one it is all that is local (what is not local reads as zero).  The new
  * bitmaps are there.  *ret_ms (may be NULL): how long the transaction took,
@@ -34,9 +37,9 @@ struct spool_disk {
  * -1 with a message: nodes, jobs, bitmaps and files are as before, or, if
  * the connection was lost, left to spool_settle.  errno EFBIG: the
  * jobs would copy more than limit_bytes (0: no limit) in all; ENOSPC: the
- * file system is about to be full; ETIMEDOUT.
+ * file system has no room for it; ETIMEDOUT.
  */
-int spool_take (struct qmp *qmp, struct spool_disk *disks, size_t n,
+int spool_take (struct qmp *qmp, struct spool_disk *specs, size_t n,
                 uint64_t limit_bytes, int timeout_ms, unsigned *ret_ms);
 
 /* Remove the jobs and nodes (not the bitmaps and files) that a dead run
