@@ -18,8 +18,8 @@ struct daemon {
 
 struct daemon_image {
   const char *file;
-  const char *format;           /* NULL: as qemu-img probes it */
   const char *node;             /* node name to give it, at most 31 bytes */
+  const char *format;           /* NULL: as qemu-img probes it */
 };
 
 /* Start it and open the images read-write, the format of each as probed

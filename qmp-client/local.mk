@@ -16,3 +16,7 @@ qmp_client_libqmp_client_la_SOURCES = \
 	qmp-client/reserve.c qmp-client/reserve.h \
 	qmp-client/spool.c qmp-client/spool.h \
 	qmp-client/vhost-flush.c qmp-client/vhost-flush.h
+
+check_PROGRAMS += tests/qmp-tool
+tests_qmp_tool_SOURCES = tests/qmp-tool.c
+tests_qmp_tool_LDADD = qmp-client/libqmp-client.la common/libcommon.la
