@@ -72,3 +72,61 @@ source_state() {
     qmp "$1" query-block-exports | jq -r '.[] | "export \(.id)"'
   } | grep -v 'node #block' | sort
 }
+
+# start_sshd: a private sshd on loopback, reached with --rsh "$rsh" as the
+# host "there"; what it runs has our PATH, and NBDSYNC_TEST_SIDE=there.
+start_sshd() {
+  local port
+  requires command -v /usr/sbin/sshd
+  requires command -v ssh-keygen
+  ssh-keygen -q -t ed25519 -N '' -f "$d/host_key"
+  ssh-keygen -q -t ed25519 -N '' -f "$d/user_key"
+  mkdir -p /run/sshd
+  # Some other port if that one is taken; sshd says so only by ending.
+  for ((port = 20000 + $$ % 20000; ; port++)); do
+    cat >"$d/sshd_config" <<END
+Port $port
+ListenAddress 127.0.0.1
+HostKey $d/host_key
+AuthorizedKeysFile $d/user_key.pub
+PidFile $d/sshd.pid
+StrictModes no
+UsePAM no
+PermitRootLogin yes
+PasswordAuthentication no
+SetEnv PATH=$PATH TMPDIR=${TMPDIR:-/tmp} NBDSYNC_TEST_SIDE=there
+END
+    cat >"$d/ssh_config" <<END
+Host there
+  HostName 127.0.0.1
+  Port $port
+  User $(id -un)
+  IdentityFile $d/user_key
+  IdentitiesOnly yes
+  StrictHostKeyChecking accept-new
+  UserKnownHostsFile $d/known_hosts
+  LogLevel ERROR
+  ServerAliveInterval 2
+END
+    rsh="ssh -F $d/ssh_config"
+    start /usr/sbin/sshd -D -e -f "$d/sshd_config" 2>"$d/sshd.log"
+    wait_for 10 sshd_answers "$started"
+    kill -0 "$started" 2>/dev/null && return
+  done
+}
+
+# It serves, or has ended.
+sshd_answers() { [[ -s $d/sshd.pid ]] || ! kill -0 "$1"; }
+
+# Processes that a sync of this test has started and that still live: their
+# pid and name, one a line.  The test itself must export NBDSYNC_TEST_SYNC=$d
+# for the sync only; sshd's own are those with NBDSYNC_TEST_SIDE.
+sync_processes() {
+  local p
+  for p in /proc/[0-9]*; do
+    if tr '\0' '\n' 2>/dev/null <"$p/environ" |
+         grep -Eq "^(NBDSYNC_TEST_SYNC=$d|NBDSYNC_TEST_SIDE=there)\$"; then
+      echo "${p#/proc/} $(cat "$p/comm" 2>/dev/null)"
+    fi
+  done
+}
