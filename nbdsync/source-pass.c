@@ -278,7 +278,8 @@ source_open_daemon (struct source *s)
   }
   for (size_t i = 0; i < s->nr_files; i++) {
     snprintf (nodes[i], sizeof nodes[i], "disk%zu", i);
-    images[i] = (struct daemon_image) { s->files[i], nodes[i] };
+    images[i] = (struct daemon_image) { .file = s->files[i],
+                                         .node = nodes[i] };
   }
   r = daemon_start (&s->daemon, images, s->nr_files);
   s->qmp = r == 0 ? s->daemon.qmp : NULL;

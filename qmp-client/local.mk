@@ -3,7 +3,6 @@ noinst_LTLIBRARIES += qmp-client/libqmp-client.la
 qmp_client_libqmp_client_la_SOURCES = \
 	qmp-client/bitmaps.c qmp-client/bitmaps.h \
 	qmp-client/block.c qmp-client/block.h \
-	qmp-client/clock.h \
 	qmp-client/daemon.c qmp-client/daemon.h \
 	qmp-client/disks.c qmp-client/disks.h \
 	qmp-client/flush.c qmp-client/flush.h \
