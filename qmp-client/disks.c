@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "block.h"
 #include "cleanup.h"
@@ -128,6 +129,31 @@ is_local_file (const char *drv)
   return strcmp (drv, "file") == 0 || strcmp (drv, "host_device") == 0;
 }
 
+/* A file name that is relative to the directory in which QEMU runs; NULL if
+ * that is not known.
+ */
+static char *
+absolute_name (struct qmp *qmp, const char *name)
+{
+  struct ucred peer;
+  socklen_t len = sizeof peer;
+  char *path;
+
+  if (name[0] == '/')
+    return strdup (name);
+  if (getsockopt (qmp_fd (qmp), SOL_SOCKET, SO_PEERCRED, &peer, &len) == -1 ||
+      peer.pid <= 0)
+    return NULL;
+  CLEANUP_FREE char *link = NULL;
+  CLEANUP_FREE char *cwd = NULL;
+  if (asprintf (&link, "/proc/%d/cwd", (int) peer.pid) == -1) {
+    link = NULL;
+    return NULL;
+  }
+  cwd = realpath (link, NULL);
+  return cwd && asprintf (&path, "%s/%s", cwd, name) != -1 ? path : NULL;
+}
+
 /* What forbids replication altogether, and what leaves only the spool. */
 static void
 judge (struct disk *d, bool odd_file)
@@ -201,8 +227,8 @@ read_nodes (struct qmp *qmp, const struct graph *g, const char *top,
       return out_of_memory (qmp);
     odd = !is_local_file (text);
     text = json_get_string (file_info, "file");
-    if (!odd && text && text[0] == '/' && !(d->file = strdup (text)))
-      return out_of_memory (qmp);
+    if (!odd && text && strncmp (text, "json:", 5) != 0)
+      d->file = absolute_name (qmp, text);
     /* A raw node with an offset in its file. */
     json_get_u64 (json_object_get (file_info, "image"), "virtual-size",
                   &file_size);
@@ -350,10 +376,9 @@ list_devices (struct qmp *qmp, const struct graph *g, disks *ret)
 static int
 list_roots (struct qmp *qmp, const struct graph *g, disks *ret)
 {
-  json_t *node;
-  size_t i;
-
-  json_array_foreach (g->nodes, i, node) {
+  /* QEMU tells the newest first. */
+  for (size_t i = json_array_size (g->nodes); i-- > 0; ) {
+    json_t *node = json_array_get (g->nodes, i);
     const char *name = json_get_string (node, "node-name");
     struct disk d = { 0 };
 
@@ -455,7 +480,8 @@ disks_find (const disks *v, const char *name)
     return NULL;
   for (size_t i = 0; i < v->len; i++)
     if (strcmp (v->ptr[i].device, name) == 0 ||
-        strcmp (v->ptr[i].node, name) == 0)
+        strcmp (v->ptr[i].node, name) == 0 ||
+        strcmp (v->ptr[i].backend, name) == 0)
       return &v->ptr[i];
   return NULL;
 }

@@ -53,7 +53,7 @@ void disk_free_bitmaps (struct disk *disk);
 const struct bitmap *disk_find_bitmap (const struct disk *disk,
                                        const char *name);
 
-/* By device id or node name; NULL if there is none. */
+/* By device id, node or drive name; NULL if there is none. */
 struct disk *disks_find (const disks *v, const char *name);
 
 /* The name of the disk in a new replica: the device id, else the drive's

@@ -88,6 +88,14 @@ do_execute (char **a)
   return 0;
 }
 
+/* ADDRESS MS COMMAND: with a deadline of its own. */
+static int
+do_try (char **a)
+{
+  return connect_to (a[0]) == -1 ? -1
+    : qmp_try (qmp, a[2], NULL, atoi (a[1]), NULL, NULL);
+}
+
 static bool
 named (const json_t *event, void *opaque)
 {
@@ -351,6 +359,7 @@ static const struct command {
   int (*run) (char **args);
 } commands[] = {
   { "execute", 2, do_execute },         /* ADDRESS COMMAND... */
+  { "try", 3, do_try },
   { "event", 3, do_event },             /* ADDRESS EVENT MS [COMMAND] */
   { "list", 1, do_list },               /* ADDRESS */
   { "bitmap-add", 4, do_bitmap_add },   /* ADDRESS DISK NAME GRANULARITY */
