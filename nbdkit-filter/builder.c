@@ -50,6 +50,19 @@ table_max (uint32_t batch_bytes)
   return (size_t) plan_built_extents_max (batch_bytes) * EXTENT_BYTES;
 }
 
+/* The most that is read at once, and the buffer that this takes. */
+static uint32_t
+read_max (uint32_t batch_bytes)
+{
+  return batch_bytes < READ_BYTES ? batch_bytes : READ_BYTES;
+}
+
+static size_t
+read_buffer_bytes (uint32_t batch_bytes)
+{
+  return read_max (batch_bytes) + 2 * ALIGN_MAX_BYTES;
+}
+
 size_t
 builder_frame_max (uint32_t batch_bytes)
 {
@@ -63,8 +76,8 @@ builder_bytes (uint32_t batch_bytes, int level)
   ZSTD_compressionParameters params = ZSTD_getCParams (level, body, 0);
 
   return body + builder_frame_max (batch_bytes) +
-    READ_BYTES + 2 * ALIGN_MAX_BYTES +
-    PLAN_EXTENTS_MAX * sizeof (struct extent) * 3 / 2 +
+    read_buffer_bytes (batch_bytes) +
+    plan_extents_max (batch_bytes) * sizeof (struct extent) * 3 / 2 +
     ZSTD_estimateCCtxSize_usingCParams (params);
 }
 
@@ -80,7 +93,7 @@ builder_create (const struct source *source)
   b->data_start = table_max (batch_bytes);
   b->cctx = ZSTD_createCCtx ();
   b->body = malloc (plan_built_bytes_max (batch_bytes));
-  b->read_buffer = malloc (READ_BYTES + 2 * ALIGN_MAX_BYTES);
+  b->read_buffer = malloc (read_buffer_bytes (batch_bytes));
   b->frame = malloc (builder_frame_max (batch_bytes));
   if (b->cctx && b->body && b->read_buffer && b->frame)
     return b;
@@ -159,7 +172,8 @@ static uint64_t
 read_end (const struct builder *b, size_t i, uint64_t offset)
 {
   const struct extent *e = &b->planned.ptr[i];
-  uint64_t limit = (offset + READ_BYTES) & -(uint64_t) ZERO_BLOCK_BYTES;
+  uint64_t limit = (offset + read_max (b->source->plan.batch_bytes)) &
+    -(uint64_t) ZERO_BLOCK_BYTES;
   uint64_t end = e->offset + e->length;
 
   while (end < limit && ++i < b->planned.len) {

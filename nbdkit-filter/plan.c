@@ -8,8 +8,9 @@
  *
  * How many extents can a batch get when zero runs are dropped?  A data
  * extent is looked at in blocks of ZERO_BLOCK_BYTES of the disk; with n
- * whole blocks it has at most n + 2 pieces.  So a batch has at most
- * batch_bytes / ZERO_BLOCK_BYTES + 2 * PLAN_EXTENTS_MAX extents.
+ * whole blocks it has at most n + 2 pieces.  So of P planned extents come
+ * at most batch_bytes / ZERO_BLOCK_BYTES + 2 * P.  P grows with the batch,
+ * so that the tables of small batches do not take more than their data.
  *
  * No locks: a finished plan does not change.
  */
@@ -24,13 +25,24 @@
 
 enum { RUN_ZERO = 1, RUN_STARTS_BATCH = 2 };
 
+#define EXTENT_DATA_BYTES 256   /* of a batch, for each planned extent */
+#define PLAN_EXTENTS_MAX 16384
+
 _Static_assert (BATCH_MAX_BYTES / ZERO_BLOCK_BYTES + 2 * PLAN_EXTENTS_MAX <=
                 EXTENTS_MAX, "a batch can get too many extents");
 
 uint32_t
+plan_extents_max (uint32_t batch_bytes)
+{
+  uint32_t n = batch_bytes / EXTENT_DATA_BYTES;
+
+  return n < PLAN_EXTENTS_MAX ? n : PLAN_EXTENTS_MAX;
+}
+
+uint32_t
 plan_built_extents_max (uint32_t batch_bytes)
 {
-  return batch_bytes / ZERO_BLOCK_BYTES + 2 * PLAN_EXTENTS_MAX;
+  return batch_bytes / ZERO_BLOCK_BYTES + 2 * plan_extents_max (batch_bytes);
 }
 
 uint32_t
@@ -69,7 +81,7 @@ append_run (struct plan *plan, const struct extent *e, bool starts_batch)
       goto no_memory;
     plan->nr_batches++;
     plan->data_room = plan->batch_bytes;
-    plan->extent_room = PLAN_EXTENTS_MAX;
+    plan->extent_room = plan_extents_max (plan->batch_bytes);
   }
   if (runs_append (&plan->runs, e->offset, e->length, flags) == -1)
     goto no_memory;

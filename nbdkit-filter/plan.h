@@ -10,11 +10,6 @@
 #include "frame.h"
 #include "runs.h"
 
-/* Extents of a batch in the plan.  Dropping zero runs splits them, but not
- * into more than EXTENTS_MAX: see plan.c.
- */
-#define PLAN_EXTENTS_MAX 16384
-
 DEFINE_VECTOR (run_positions, struct run_pos)
 
 struct plan {
@@ -30,7 +25,10 @@ struct plan {
   uint32_t data_room, extent_room;
 };
 
-/* The most extents and bytes that a batch can have when it is built. */
+/* The most extents that a batch has in the plan; and the most extents and
+ * bytes when it is built, since zero runs split extents.
+ */
+uint32_t plan_extents_max (uint32_t batch_bytes);
 uint32_t plan_built_extents_max (uint32_t batch_bytes);
 uint32_t plan_built_bytes_max (uint32_t batch_bytes);
 
