@@ -6,10 +6,29 @@ receiver_libreplica_la_SOURCES = \
 
 plugin_LTLIBRARIES += receiver/nbdkit-delta-recv-plugin.la
 receiver_nbdkit_delta_recv_plugin_la_SOURCES = \
-	receiver/delta-recv.c
+	receiver/apply.c receiver/apply.h \
+	receiver/assemble.c receiver/assemble.h \
+	receiver/budget.c receiver/budget.h \
+	receiver/delta-recv.c \
+	receiver/disk.c receiver/disk.h \
+	receiver/image.c receiver/image.h \
+	receiver/intervals.c receiver/intervals.h \
+	receiver/pages.h \
+	receiver/pass.c receiver/pass.h \
+	receiver/session.h \
+	receiver/session-dir.c \
+	receiver/session-file.c \
+	receiver/spill.c receiver/spill.h \
+	receiver/storage.c receiver/storage.h \
+	receiver/writer.c receiver/writer.h
 receiver_nbdkit_delta_recv_plugin_la_LDFLAGS = \
 	-module -avoid-version -shared -no-undefined \
 	-Wl,--version-script=$(top_srcdir)/common/exports.syms
 receiver_nbdkit_delta_recv_plugin_la_LIBADD = \
-	qmp-client/libqmp-client.la common/libcommon.la \
-	$(LIBNBD_LIBS)
+	receiver/libreplica.la qmp-client/libqmp-client.la \
+	common/libcommon.la $(LIBNBD_LIBS)
+
+# An independent sender, for tests.
+check_PROGRAMS += tests/wire-make
+tests_wire_make_SOURCES = tests/wire-make.c
+tests_wire_make_LDADD = common/libcommon.la
