@@ -32,7 +32,8 @@ struct process_spec {
   int in, out;                  /* 0: /dev/null */
   int err;                      /* 0: ours */
   int listen_fd;                /* becomes fd 3 with LISTEN_FDS=1; 0: none */
-  const int *keep;              /* descriptors to leave open, 0 at the end */
+  const int *keep;              /* descriptors above 3 to leave open, 0 at
+                                   the end */
 };
 
 /* Start a child.  -1 with a message (the program is missing, say). */

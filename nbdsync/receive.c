@@ -15,6 +15,7 @@
 #include <config.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,8 @@ struct receive {
 static int
 receive_ready (struct receive *r)
 {
+  int fd;
+
   if (r->replica)
     return 0;
   if (replica_lock (r->path, true, LOCK_WAIT_MS, &r->lock_fd) == -1) {
@@ -55,9 +58,13 @@ receive_ready (struct receive *r)
     }
     return -1;
   }
+  /* Above the descriptors of socket activation, which delta-recv gets. */
+  fd = fcntl (r->lock_fd, F_DUPFD_CLOEXEC, 10);
+  close (r->lock_fd);
+  r->lock_fd = fd;
   r->dir = realpath (r->path, NULL);
   r->runtime = runtime_dir_create ();
-  if (!r->dir || !r->runtime) {
+  if (fd == -1 || !r->dir || !r->runtime) {
     log_error ("%s: %m", r->path);
     return -1;
   }
@@ -139,9 +146,13 @@ verb_open (void *opaque, const json_t *request, json_t **ret)
     log_error ("open: no id of a session");
     return -1;
   }
-  if (replica_open_session (r->replica, id, &target) == -1 ||
-      start_receiver (r, request) == -1)
+  if (replica_open_session (r->replica, id, &target) == -1)
     return -1;
+  if (start_receiver (r, request) == -1) {
+    server_stop (&r->server, STOP_MS);
+    replica_discard_incoming (r->replica);
+    return -1;
+  }
   *ret = json_pack ("{s:I, s:s}", "target", (json_int_t) target,
                     "socket", r->server.socket);
   return 0;
