@@ -19,3 +19,18 @@ qmp_client_libqmp_client_la_SOURCES = \
 check_PROGRAMS += tests/qmp-tool
 tests_qmp_tool_SOURCES = tests/qmp-tool.c
 tests_qmp_tool_LDADD = qmp-client/libqmp-client.la common/libcommon.la
+
+TESTS += \
+	tests/test-qmp-bitmaps.sh \
+	tests/test-qmp-connection.sh \
+	tests/test-qmp-daemon.sh \
+	tests/test-qmp-disks.sh \
+	tests/test-qmp-flush.sh \
+	tests/test-qmp-map-file.sh \
+	tests/test-qmp-precopy.sh \
+	tests/test-qmp-reader.sh \
+	tests/test-qmp-spool-full.sh \
+	tests/test-qmp-spool-undo.sh \
+	tests/test-qmp-spool.sh \
+	tests/test-qmp-storage-daemon.sh
+EXTRA_DIST += tests/test-qmp-server.py
