@@ -279,7 +279,6 @@ builder_build (struct builder *b, uint64_t k, int level, atomic_bool *stop,
   }
   *ret = (struct built) {
     .frame = b->frame, .bytes = bytes,
-    .disk_bytes = b->data_bytes + b->zero_bytes,
     .data_bytes = b->data_bytes, .zero_bytes = b->zero_bytes,
   };
   return 0;

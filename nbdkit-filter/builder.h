@@ -27,8 +27,7 @@ struct source {
 struct built {
   const unsigned char *frame;   /* in the builder, until its next frame */
   size_t bytes;
-  uint64_t disk_bytes;          /* of the disk that the frame describes */
-  uint64_t data_bytes, zero_bytes; /* of these, as it turned out */
+  uint64_t data_bytes, zero_bytes; /* of the disk, that it describes */
 };
 
 struct builder;

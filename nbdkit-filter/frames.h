@@ -26,7 +26,7 @@ struct frame {
   unsigned char *data;          /* when ready, of 'length' */
   uint32_t length;
   int error;                    /* when failed */
-  uint64_t disk_bytes;          /* that it describes */
+  uint64_t data_bytes, zero_bytes; /* of the disk, that it describes */
   intervals read;               /* disjoint, ascending; what was handed out */
   bool done;                    /* all of it was: goes when nobody has it */
   struct frame *hash_next;

@@ -10,6 +10,7 @@ nbdkit_filter_nbdkit_delta_send_filter_la_SOURCES = \
 	nbdkit-filter/pipeline.c nbdkit-filter/pipeline.h \
 	nbdkit-filter/plan.c nbdkit-filter/plan.h \
 	nbdkit-filter/planner.c nbdkit-filter/planner.h \
+	nbdkit-filter/queue.c nbdkit-filter/queue.h \
 	nbdkit-filter/runs.c nbdkit-filter/runs.h \
 	nbdkit-filter/session.c nbdkit-filter/session.h \
 	nbdkit-filter/stats.c nbdkit-filter/stats.h
@@ -62,3 +63,5 @@ TESTS += \
 	tests/test-delta-send-sparse.sh \
 	tests/test-delta-send-stats.sh \
 	tests/test-delta-send-zero.sh
+
+man_pods += docs/nbdkit-delta-send-filter.1.pod

@@ -1,38 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Workers build frames in order of their numbers, ahead of the readers,
- * while there is room in the queue; a reader that asks for a frame which
- * is not there puts it on the list of wanted frames, which the workers
- * serve first.
+ * Workers take what the queue says is to be built next, build it and enter
+ * it; readers wait for the frame that they want.  What is built when, and
+ * what is dropped when, is the queue's decision (queue.c).
  *
- * Memory.  delta-buffer is split into what the builders take (fixed) and
- * the queue.  A worker reserves the most that a frame can take before it
- * builds one, and gives back what the frame did not need.  Reading ahead
- * only waits for room.  A wanted frame makes room: the frame that was not
- * touched for longest is dropped, and built again if somebody wants it.
- * Nobody waits while he holds a pin on a ready frame, and a worker that
- * builds waits for nothing but the source, so a wanted frame is always
- * built in the end, whatever order the readers have.  A reader has its pin
- * from when it starts to wait, so what was built for it stays for it.
+ * Memory.  delta-buffer is split into what the builders take, one for each
+ * worker, and the queue.  There are as many workers as fit the half of it.
  *
- * Of every frame that was ever built the length and the level are kept: it
- * must come out the same if it is built again, since readers were told.
- * When every byte of a frame has been read it is dropped.
- *
- * Where reading ahead goes on ('cursor') follows the readers when they
- * start over, or jump, and then go on in sequence.  After an error nobody
- * reads ahead any more, but what is wanted is still tried.
- *
- * Locks: one mutex, p->lock, for all of struct pipeline that is marked.
- * It is not held while reading, compressing, copying or logging.  'work'
- * is for workers (a frame is wanted, there may be room), 'ready' for
- * readers (a frame is ready or has failed).  Lock order: it is the only
- * one.  Threads: the workers belong to the pipeline, from the first frame
+ * Locks: one mutex, p->lock, for the members that are marked.  It is not
+ * held while reading, compressing, copying or logging.  'work' is for
+ * workers (a frame is wanted, there may be room), 'ready' for readers (a
+ * frame is ready or has failed).  It is the only lock, so there is no
+ * order.  Threads: the workers belong to the pipeline, from the first frame
  * that is wanted until pipeline_stop.
  */
 #include <config.h>
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -41,48 +24,33 @@
 #include <time.h>
 
 #include "cleanup.h"
-#include "frames.h"
 #include "log.h"
 #include "pipeline.h"
 
-#define READY_MAX 16384         /* frames; they may be tiny */
-#define NEAR_FRAMES 16          /* a client's connections are about as far
-                                   apart when it reads in sequence */
 #define QUIT_CHECK_MS 200
 #define LEVEL_OF_AUTO 1
 
-/* What is kept of every frame. */
-struct slot {
-  uint32_t length;              /* if built; errno, if failed */
-  int8_t level;                 /* that it was built with */
-  bool built, failed, sent;
+struct worker {
+  struct pipeline *pipeline;
+  struct builder *builder;
+  pthread_t thread;
 };
-
-DEFINE_VECTOR (frame_queue, struct frame *)
 
 struct pipeline {
   struct pipeline_config config;
   const struct source *source;
-  size_t frame_max;             /* reserved for a frame that is built */
-  uint64_t queue_max;           /* bytes */
-  struct builder **builders;    /* one for each thread */
-  pthread_t *threads;
-  unsigned nr_threads;
+  struct worker *workers;
+  unsigned nr_workers;
   atomic_bool stop;
 
   pthread_mutex_t lock;
   pthread_cond_t work, ready;
   /* All below is guarded by lock. */
-  unsigned nr_started, nr_joined;
-  struct slot *slots;           /* by number of frame; 0 is not used */
-  struct frames frames;
-  frame_queue wanted;           /* first come, first served */
-  uint64_t used;                /* bytes of the queue, reserved ones too */
-  uint64_t cursor;              /* next frame to build ahead */
-  bool again;                   /* build ahead also what has been sent */
-  uint64_t last_wanted;
-  bool failed;                  /* some frame has: no reading ahead */
-  struct pipeline_stats stats;
+  struct queue queue;
+  unsigned nr_started;          /* of the workers */
+  uint64_t read_bytes;
+  uint64_t reader_waits, worker_waits;
+  int level;                    /* of the last frame */
 };
 
 /* The level for the next new frame.  Here it will be steered by who waits
@@ -117,7 +85,7 @@ pipeline_check (const struct pipeline_config *config, uint32_t batch_bytes)
 }
 
 static unsigned
-count_threads (const struct pipeline_config *config,
+count_workers (const struct pipeline_config *config,
                const struct source *source)
 {
   size_t each = builder_bytes (source->plan.batch_bytes,
@@ -131,6 +99,27 @@ count_threads (const struct pipeline_config *config,
   return n > 0 ? n : 1;
 }
 
+static int
+create_workers (struct pipeline *p)
+{
+  unsigned n = count_workers (&p->config, p->source);
+
+  p->workers = calloc (n, sizeof *p->workers);
+  if (!p->workers) {
+    log_error ("threads: out of memory");
+    return -1;
+  }
+  for (; p->nr_workers < n; p->nr_workers++) {
+    struct worker *w = &p->workers[p->nr_workers];
+
+    w->pipeline = p;
+    w->builder = builder_create (p->source);
+    if (!w->builder)
+      return -1;
+  }
+  return 0;
+}
+
 struct pipeline *
 pipeline_create (const struct pipeline_config *config,
                  const struct source *source)
@@ -138,9 +127,12 @@ pipeline_create (const struct pipeline_config *config,
   struct pipeline *p = calloc (1, sizeof *p);
   uint32_t batch_bytes = source->plan.batch_bytes;
   pthread_condattr_t monotonic;
+  uint64_t room;
 
-  if (!p)
-    goto no_memory;
+  if (!p) {
+    log_error ("the queue of frames: out of memory");
+    return NULL;
+  }
   pthread_mutex_init (&p->lock, NULL);
   pthread_condattr_init (&monotonic);
   pthread_condattr_setclock (&monotonic, CLOCK_MONOTONIC);
@@ -149,48 +141,38 @@ pipeline_create (const struct pipeline_config *config,
   pthread_condattr_destroy (&monotonic);
   p->config = *config;
   p->source = source;
-  p->cursor = 1;
-  p->stats.packed_bytes = source->record_bytes;
-  p->frame_max = builder_frame_max (batch_bytes);
-  p->nr_threads = count_threads (config, source);
-  p->queue_max = config->buffer_bytes -
-    p->nr_threads * builder_bytes (batch_bytes, largest_level (config));
-  p->slots = calloc (source->plan.nr_batches + 1, sizeof *p->slots);
-  p->threads = calloc (p->nr_threads, sizeof *p->threads);
-  p->builders = calloc (p->nr_threads, sizeof *p->builders);
-  if (!p->slots || !p->threads || !p->builders)
-    goto no_memory;
-  for (unsigned i = 0; i < p->nr_threads; i++) {
-    p->builders[i] = builder_create (source);
-    if (!p->builders[i]) {
-      pipeline_free (p);
-      return NULL;
-    }
+  if (create_workers (p) == -1) {
+    pipeline_free (p);
+    return NULL;
   }
-  log_debug ("%u threads, %" PRIu64 " bytes for the queue",
-             p->nr_threads, p->queue_max);
+  room = config->buffer_bytes -
+    p->nr_workers * builder_bytes (batch_bytes, largest_level (config));
+  if (queue_init (&p->queue, source->plan.nr_batches, room,
+                  builder_frame_max (batch_bytes)) == -1) {
+    log_error ("the queue of frames: out of memory");
+    pipeline_free (p);
+    return NULL;
+  }
+  p->queue.stats.packed_bytes = source->record_bytes;
+  log_debug ("%u threads, %" PRIu64 " bytes for the queue", p->nr_workers,
+             room);
   return p;
-
- no_memory:
-  log_error ("the queue of frames: out of memory");
-  pipeline_free (p);
-  return NULL;
 }
 
 void
 pipeline_stop (struct pipeline *p)
 {
-  unsigned nr_started;
+  unsigned n;
 
   atomic_store (&p->stop, true);
   {
     LOCK_FOR_SCOPE (&p->lock);
-    nr_started = p->nr_started;
+    n = p->nr_started;
     pthread_cond_broadcast (&p->work);
     pthread_cond_broadcast (&p->ready);
   }
-  for (; p->nr_joined < nr_started; p->nr_joined++)
-    pthread_join (p->threads[p->nr_joined], NULL);
+  for (unsigned i = 0; i < n; i++)
+    pthread_join (p->workers[i].thread, NULL);
 }
 
 void
@@ -198,104 +180,26 @@ pipeline_free (struct pipeline *p)
 {
   if (!p)
     return;
-  for (size_t i = 0; i < FRAMES_BUCKETS; i++)
-    while (p->frames.buckets[i])
-      frames_remove (&p->frames, p->frames.buckets[i]);
-  for (unsigned i = 0; p->builders && i < p->nr_threads; i++)
-    builder_free (p->builders[i]);
-  frame_queue_reset (&p->wanted);
-  free (p->builders);
-  free (p->threads);
-  free (p->slots);
+  for (unsigned i = 0; i < p->nr_workers; i++)
+    builder_free (p->workers[i].builder);
+  free (p->workers);
+  queue_reset (&p->queue);
   pthread_cond_destroy (&p->ready);
   pthread_cond_destroy (&p->work);
   pthread_mutex_destroy (&p->lock);
   free (p);
 }
 
-/* What a ready frame is charged with. */
-static uint64_t
-frame_cost (uint32_t length)
-{
-  return length + sizeof (struct frame);
-}
-
-static void
-drop_frame_locked (struct pipeline *p, struct frame *f)
-{
-  p->used -= frame_cost (f->length);
-  p->stats.queue_bytes -= f->length;
-  frames_remove (&p->frames, f);
-}
-
-static bool
-has_room_locked (const struct pipeline *p)
-{
-  return p->used + p->frame_max <= p->queue_max &&
-    p->frames.nr_ready < READY_MAX;
-}
-
-/* Room for a frame that is wanted, if need be at the cost of others. */
-static bool
-make_room_locked (struct pipeline *p)
-{
-  while (!has_room_locked (p)) {
-    struct frame *f = frames_oldest (&p->frames);
-
-    if (!f)
-      return false;
-    drop_frame_locked (p, f);
-  }
-  return true;
-}
-
-/* The next frame to build ahead, entered as such; NULL if there is none. */
-static struct frame *
-next_ahead_locked (struct pipeline *p)
-{
-  uint64_t last = p->source->plan.nr_batches;
-  struct frame *f;
-
-  while (p->cursor <= last &&
-         (frames_find (&p->frames, p->cursor) ||
-          p->slots[p->cursor].failed ||
-          (p->slots[p->cursor].sent && !p->again)))
-    p->cursor++;
-  if (p->cursor > last) {
-    p->again = false;
-    return NULL;
-  }
-  f = frames_add (&p->frames, p->cursor, FRAME_BUILDING);
-  if (f)
-    p->cursor++;
-  return f;
-}
-
-/* Wait for something to build; NULL when it is time to stop.  Room for the
- * frame is reserved.
- */
+/* Wait for something to build; NULL when it is time to stop. */
 static struct frame *
 next_job_locked (struct pipeline *p)
 {
   while (!atomic_load (&p->stop)) {
-    struct frame *f = NULL;
+    struct frame *f = queue_next (&p->queue);
 
-    if (p->wanted.len > 0) {
-      if (make_room_locked (p)) {
-        f = p->wanted.ptr[0];
-        p->wanted.len--;
-        memmove (&p->wanted.ptr[0], &p->wanted.ptr[1],
-                 p->wanted.len * sizeof p->wanted.ptr[0]);
-      }
-    }
-    else if (!p->failed && has_room_locked (p))
-      f = next_ahead_locked (p);
-    if (f) {
-      f->state = FRAME_BUILDING;
-      p->used += p->frame_max;
+    if (f)
       return f;
-    }
-    p->stats.worker_waits++;
+    p->worker_waits++;
     pthread_cond_wait (&p->work, &p->lock);
   }
   return NULL;
@@ -325,151 +229,66 @@ build (struct pipeline *p, struct builder *b, uint64_t k, int level,
   return 0;
 }
 
-static void
-enter_ready_locked (struct pipeline *p, struct frame *f, int level,
-                    const struct built *built, unsigned char *data)
+static void *
+worker_thread (void *arg)
 {
-  struct slot *slot = &p->slots[f->index];
-
-  if (!slot->built) {
-    p->stats.frames_built++;
-    p->stats.data_bytes += built->data_bytes;
-    p->stats.zero_bytes += built->zero_bytes;
-    p->stats.packed_bytes += built->bytes;
-  }
-  slot->built = true;
-  slot->length = built->bytes;
-  slot->level = level;
-  f->data = data;
-  f->length = built->bytes;
-  f->disk_bytes = built->disk_bytes;
-  frames_touch (&p->frames, f);
-  p->used += frame_cost (f->length);
-  p->stats.queue_bytes += f->length;
-}
-
-static void
-enter_failed_locked (struct pipeline *p, struct frame *f, int err)
-{
-  struct slot *slot = &p->slots[f->index];
-
-  slot->failed = true;
-  slot->length = err;
-  p->failed = true;
-  f->state = FRAME_FAILED;
-  f->error = err;
-  if (f->pins == 0)
-    frames_remove (&p->frames, f);
-}
-
-struct worker {
-  struct pipeline *p;
-  struct builder *builder;
-};
-
-static void
-work (struct pipeline *p, struct builder *b)
-{
+  struct worker *w = arg;
+  struct pipeline *p = w->pipeline;
   struct frame *f;
 
   pthread_mutex_lock (&p->lock);
   while ((f = next_job_locked (p)) != NULL) {
     uint64_t k = f->index, read_bytes = 0;
-    struct slot was = p->slots[k];
+    struct slot was = p->queue.slots[k];
     int level = was.built ? was.level : choose_level (&p->config);
     struct built built;
     unsigned char *data;
     int err = 0, r;
 
     pthread_mutex_unlock (&p->lock);
-    r = build (p, b, k, level, &was, &built, &data, &read_bytes, &err);
+    r = build (p, w->builder, k, level, &was, &built, &data, &read_bytes,
+               &err);
     pthread_mutex_lock (&p->lock);
 
-    p->used -= p->frame_max;
-    p->stats.read_bytes += read_bytes;
-    p->stats.level = level;
+    p->read_bytes += read_bytes;
+    p->level = level;
     if (r == 0)
-      enter_ready_locked (p, f, level, &built, data);
+      queue_built (&p->queue, f, data, built.bytes, level, built.data_bytes,
+                   built.zero_bytes);
     else
-      enter_failed_locked (p, f, err);
+      queue_failed (&p->queue, f, err);
     pthread_cond_broadcast (&p->ready);
     pthread_cond_broadcast (&p->work);
   }
   pthread_mutex_unlock (&p->lock);
-}
-
-static void *
-worker_thread (void *arg)
-{
-  struct worker w = *(struct worker *) arg;
-
-  free (arg);
-  work (w.p, w.builder);
   return NULL;
 }
 
-/* Start the workers that are not there yet; signals stay with nbdkit. */
-static void
+/* Start the workers that are not there yet; signals stay with nbdkit.
+ * False if there is none.
+ */
+static bool
 start_workers_locked (struct pipeline *p)
 {
   sigset_t all, old;
 
+  if (p->nr_started == p->nr_workers)
+    return true;
   sigfillset (&all);
   pthread_sigmask (SIG_SETMASK, &all, &old);
-  while (p->nr_started < p->nr_threads) {
-    struct worker *w = malloc (sizeof *w);
+  for (; p->nr_started < p->nr_workers; p->nr_started++) {
+    struct worker *w = &p->workers[p->nr_started];
 
-    if (!w)
+    if (pthread_create (&w->thread, NULL, worker_thread, w) != 0)
       break;
-    *w = (struct worker) { .p = p, .builder = p->builders[p->nr_started] };
-    if (pthread_create (&p->threads[p->nr_started], NULL, worker_thread,
-                        w) != 0) {
-      free (w);
-      break;
-    }
-    p->nr_started++;
   }
   pthread_sigmask (SIG_SETMASK, &old, NULL);
+  return p->nr_started > 0;
 }
 
-/* Let reading ahead follow a reader that is elsewhere and, to judge by the
- * last frame that had to be asked for, reads in sequence.
- */
-static void
-follow_reader_locked (struct pipeline *p, uint64_t k)
-{
-  bool in_sequence = k > p->last_wanted && k - p->last_wanted <= NEAR_FRAMES;
-
-  p->last_wanted = k;
-  if (!in_sequence || (k >= p->cursor && k - p->cursor <= NEAR_FRAMES))
-    return;
-  if (k < p->cursor)
-    p->again = true;
-  p->cursor = k + 1;
-}
-
-/* Enter a frame that nobody builds; NULL if out of memory. */
-static struct frame *
-want_locked (struct pipeline *p, uint64_t k)
-{
-  struct frame *f;
-
-  start_workers_locked (p);
-  f = p->nr_started == 0 ? NULL : frames_add (&p->frames, k, FRAME_WANTED);
-  if (!f)
-    return NULL;
-  if (frame_queue_append (&p->wanted, f) == -1) {
-    frames_remove (&p->frames, f);
-    return NULL;
-  }
-  follow_reader_locked (p, k);
-  pthread_cond_broadcast (&p->work);
-  return f;
-}
-
-/* Wait until the frame is ready or has failed; at most QUIT_CHECK_MS. */
+/* Has the frame become ready, or will not?  Waits at most QUIT_CHECK_MS. */
 static bool
-is_settled_locked (struct pipeline *p, const struct frame *f)
+wait_settled_locked (struct pipeline *p, const struct frame *f)
 {
   struct timespec until;
 
@@ -480,51 +299,38 @@ is_settled_locked (struct pipeline *p, const struct frame *f)
   while (f->state != FRAME_READY && f->state != FRAME_FAILED &&
          !atomic_load (&p->stop))
     if (pthread_cond_timedwait (&p->ready, &p->lock, &until) == ETIMEDOUT)
-      break;
-  return f->state == FRAME_READY || f->state == FRAME_FAILED ||
-    atomic_load (&p->stop);
+      return false;
+  return true;
 }
 
 static void
 unpin_locked (struct pipeline *p, struct frame *f)
 {
-  f->pins--;
-  if (f->pins == 0 && f->state == FRAME_FAILED)
-    frames_remove (&p->frames, f);
-  else if (f->pins == 0 && f->done) {
-    drop_frame_locked (p, f);
-    pthread_cond_broadcast (&p->work);
-  }
-  else if (f->pins == 0 && p->wanted.len > 0)
+  if (queue_unpin (&p->queue, f))
     pthread_cond_broadcast (&p->work);
 }
 
-/* Pin frame k when it is ready.  NULL with *err set. */
+/* Pin frame k and wait until it is ready.  NULL with *err set. */
 static struct frame *
-pin_frame (struct pipeline *p, uint64_t k, int *err)
+pin_frame_locked (struct pipeline *p, uint64_t k, int *err)
 {
-  bool quit = false;
   struct frame *f;
+  bool quit = false;
 
-  pthread_mutex_lock (&p->lock);
-  if (p->slots[k].failed) {
-    *err = p->slots[k].length;
-    pthread_mutex_unlock (&p->lock);
+  if (p->queue.slots[k].failed) {
+    *err = p->queue.slots[k].length;
     return NULL;
   }
-  f = frames_find (&p->frames, k);
-  if (!f)
-    f = want_locked (p, k);
+  f = start_workers_locked (p) ? queue_pin (&p->queue, k) : NULL;
   if (!f) {
-    pthread_mutex_unlock (&p->lock);
-    log_error ("frame %" PRIu64 ": out of memory or threads", k);
     *err = ENOMEM;
     return NULL;
   }
-  f->pins++;
+  if (f->state == FRAME_WANTED)
+    pthread_cond_broadcast (&p->work);
   if (f->state != FRAME_READY)
-    p->stats.reader_waits++;
-  while (!quit && !is_settled_locked (p, f)) {
+    p->reader_waits++;
+  while (!quit && !wait_settled_locked (p, f)) {
     /* nbdkit does not tell a callback that it is to end, nor that the
      * client has gone, but its sleep does.
      */
@@ -533,46 +339,41 @@ pin_frame (struct pipeline *p, uint64_t k, int *err)
     pthread_mutex_lock (&p->lock);
   }
   if (f->state == FRAME_READY)
-    frames_touch (&p->frames, f);
-  else {
-    *err = f->state == FRAME_FAILED ? f->error : ESHUTDOWN;
-    unpin_locked (p, f);
-    f = NULL;
-  }
-  pthread_mutex_unlock (&p->lock);
-  return f;
+    return f;
+  *err = f->state == FRAME_FAILED ? f->error : ESHUTDOWN;
+  unpin_locked (p, f);
+  return NULL;
 }
 
-/* [start, end) of a pinned frame has been handed out (nothing, if these
- * are equal); unpin it.
- */
+static struct frame *
+pin_frame (struct pipeline *p, uint64_t k, int *err)
+{
+  LOCK_FOR_SCOPE (&p->lock);
+
+  return pin_frame_locked (p, k, err);
+}
+
+/* A reader knows the length now, and got [start, end) of the frame. */
 static void
 unpin_frame (struct pipeline *p, struct frame *f, uint32_t start,
              uint32_t end)
 {
   LOCK_FOR_SCOPE (&p->lock);
 
-  p->stats.sent_bytes += end - start;
-  if (end > start && frame_mark_read (f, start, end)) {
-    struct slot *slot = &p->slots[f->index];
-
-    f->done = true;
-    if (!slot->sent)
-      p->stats.disk_bytes_sent += f->disk_bytes;
-    slot->sent = true;
-  }
+  queue_mark_read (&p->queue, f, start, end);
   unpin_locked (p, f);
 }
 
-/* The length of frame k, if it was ever built; else false. */
+/* The length of frame k, if readers were told of it already. */
 static bool
 length_is_known (struct pipeline *p, uint64_t k, uint32_t *ret)
 {
   LOCK_FOR_SCOPE (&p->lock);
+  const struct slot *slot = &p->queue.slots[k];
 
-  if (!p->slots[k].built || p->slots[k].failed)
+  if (!slot->told || slot->failed)
     return false;
-  *ret = p->slots[k].length;
+  *ret = slot->length;
   return true;
 }
 
@@ -619,7 +420,7 @@ read_record (struct pipeline *p, uint64_t offset, uint32_t count, void *buf)
                            offset, count, buf);
   LOCK_FOR_SCOPE (&p->lock);
 
-  p->stats.sent_bytes += n;
+  p->queue.stats.sent_bytes += n;
   return 0;
 }
 
@@ -641,7 +442,7 @@ pipeline_read (struct pipeline *p, uint64_t k, uint64_t offset,
   if (!f)
     return -1;
   n = copy_frame (f->data, f->length, offset, count, buf);
-  unpin_frame (p, f, offset, offset + n);
+  unpin_frame (p, f, n > 0 ? offset : 0, n > 0 ? offset + n : 0);
   return 0;
 }
 
@@ -650,7 +451,12 @@ pipeline_get_stats (struct pipeline *p, struct pipeline_stats *ret)
 {
   LOCK_FOR_SCOPE (&p->lock);
 
-  *ret = p->stats;
-  ret->frames = p->source->plan.nr_batches;
-  ret->queue_frames = p->frames.nr_ready;
+  *ret = (struct pipeline_stats) {
+    .queue = p->queue.stats,
+    .frames = p->source->plan.nr_batches,
+    .queue_frames = p->queue.frames.nr_ready,
+    .read_bytes = p->read_bytes,
+    .reader_waits = p->reader_waits, .worker_waits = p->worker_waits,
+    .level = p->level,
+  };
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "builder.h"
+#include "queue.h"
 
 #define LEVEL_AUTO INT_MIN
 
@@ -20,15 +21,12 @@ struct pipeline_config {
 };
 
 struct pipeline_stats {
+  struct queue_stats queue;
   uint64_t frames;              /* of the plan */
-  uint64_t frames_built;        /* each counted once, as below */
+  uint64_t queue_frames;        /* ready to be read */
   uint64_t read_bytes;          /* all reads of the source */
-  uint64_t zero_bytes, data_bytes, packed_bytes;
-  uint64_t sent_bytes;          /* of frames, handed to readers */
-  uint64_t disk_bytes_sent;     /* described by frames that are wholly read */
-  uint64_t queue_bytes, queue_frames;
   uint64_t reader_waits, worker_waits;
-  int level;
+  int level;                    /* of the last frame */
 };
 
 struct pipeline;

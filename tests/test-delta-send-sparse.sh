@@ -28,5 +28,5 @@ nbdinfo --size "$(uri_of clusters)"
 ((SECONDS < 5))
 (($(peak_of "$started") < 64 * 1024))
 nbdcopy "$(uri_of clusters)" "$d/wire2"
-[[ $(extents "$d/wire2" | awk '{ n += $2 } END { print NR, n }') = \
+[[ $(extents "$d/wire2" | awk '{ n += $2 } END { printf "%d %.0f", NR, n }') = \
    "65536 4294967296" ]]
