@@ -33,6 +33,7 @@
 #include "vector.h"
 
 #define READ_BYTES (64 << 10)
+#define TRANSACTION_TIMEOUT_MS 60000
 #define EVENTS_MAX 1000
 #define RETRY_MS 50             /* when a monitor's backlog is full */
 
@@ -109,7 +110,8 @@ take_message (struct qmp *qmp, json_t **ret)
            qmp->in[skip] != '\0')
       skip++;
     qmp->in_len -= skip;
-    memmove (qmp->in, qmp->in + skip, qmp->in_len);
+    if (skip > 0)
+      memmove (qmp->in, qmp->in + skip, qmp->in_len);
     if (qmp->in_len > 0 && qmp->in[0] != '{') {
       log_error ("%s: this is no QMP socket", qmp->name);
       return kill_connection (qmp, EBADMSG);
@@ -163,7 +165,7 @@ read_more (struct qmp *qmp, int64_t deadline)
       if (qmp->version == 0)
         log_error ("%s: this is no QMP socket (closed without a greeting)",
                    qmp->name);
-      else if (r == 0)
+      else if (r == 0 || errno == ECONNRESET)
         log_error ("%s: QEMU has closed the monitor (has it ended?)",
                    qmp->name);
       else
@@ -320,11 +322,12 @@ qmp_try (struct qmp *qmp, const char *command, json_t *args, int timeout_ms,
   return -1;
 }
 
-int
-qmp_execute (struct qmp *qmp, const char *command, json_t *args, json_t **ret)
+static int
+execute (struct qmp *qmp, const char *command, json_t *args, int timeout_ms,
+         json_t **ret)
 {
   const char *refusal = NULL;
-  int r = qmp_try (qmp, command, args, QMP_TIMEOUT_MS, ret, &refusal);
+  int r = qmp_try (qmp, command, args, timeout_ms, ret, &refusal);
 
   if (refusal) {
     log_error ("%s: %s: %s", qmp->name, command, refusal);
@@ -334,12 +337,19 @@ qmp_execute (struct qmp *qmp, const char *command, json_t *args, json_t **ret)
 }
 
 int
+qmp_execute (struct qmp *qmp, const char *command, json_t *args, json_t **ret)
+{
+  return execute (qmp, command, args, QMP_TIMEOUT_MS, ret);
+}
+
+int
 qmp_transaction (struct qmp *qmp, json_t *actions)
 {
-  return qmp_execute (qmp, "transaction",
-                      json_pack ("{s:o, s:{s:s}}", "actions", actions,
-                                 "properties", "completion-mode",
-                                 "individual"), NULL);
+  /* It waits for all requests of the guest that are in flight. */
+  return execute (qmp, "transaction",
+                  json_pack ("{s:o, s:{s:s}}", "actions", actions,
+                             "properties", "completion-mode", "individual"),
+                  TRANSACTION_TIMEOUT_MS, NULL);
 }
 
 /* Take the first queued event that matches; NULL if none does. */

@@ -124,27 +124,23 @@ reader_export (const struct reader_spec *spec)
   return export;
 }
 
-/* Say what the daemon complained about last before it ended. */
+/* Say what the daemon complained about before it ended. */
 static void
 report_end (struct process *p, const char *filename, int err)
 {
-  char text[COMPLAINT_BYTES + 1], *line;
   const char *prefix = "qemu-storage-daemon: ";
+  char text[COMPLAINT_BYTES + 1], *line, *next;
   int status = process_stop (p, STOP_TIMEOUT_MS);
   ssize_t n = pread (err, text, COMPLAINT_BYTES, 0);
 
   text[n > 0 ? n : 0] = '\0';
-  line = text + strcspn (text, "\n");
-  *line = '\0';                 /* the first is the reason */
-  /* It begins with the whole option: name the reason alone. */
-  for (line = text; strstr (line, ": ") && line[0] != '\0'; ) {
-    char *next = strstr (line, "}: ");
-    if (!next)
-      break;
-    line = next + 3;
-  }
+  line = text;
+  line[strcspn (line, "\n")] = '\0';
   if (strncmp (line, prefix, strlen (prefix)) == 0)
     line += strlen (prefix);
+  /* The reason stands behind the option, which is JSON. */
+  while ((next = strstr (line, "}: ")))
+    line = next + 3;
   log_error ("%s: cannot be read: %s", filename,
              line[0] != '\0' ? line : process_status_text (status));
 }
