@@ -8,15 +8,19 @@ tool=$builddir/tests/qmp-tool
 cd "$d"
 
 for n in a b; do qemu-img create -q -f qcow2 $n.qcow2 256M; done
-start_qsd q \
-  --object throttle-group,id=g,x-bps-total=50000000 \
-  --blockdev driver=throttle,node-name=af,throttle-group=g,file.driver=file,file.filename=a.qcow2 \
-  --blockdev driver=qcow2,node-name=a,file=af \
-  --blockdev driver=qcow2,node-name=b,file.driver=file,file.filename=b.qcow2 \
-  --nbd-server addr.type=unix,addr.path=nbd \
-  --export type=nbd,id=a,node-name=a,name=a,writable=on \
-  --export type=nbd,id=b,node-name=b,name=b,writable=on
-qsd=$started
+start_ab() {
+  rm -f q.qmp
+  start_qsd q \
+    --object throttle-group,id=g,x-bps-total=50000000 \
+    --blockdev driver=throttle,node-name=af,throttle-group=g,file.driver=file,file.filename=a.qcow2 \
+    --blockdev driver=qcow2,node-name=a,file=af \
+    --blockdev driver=qcow2,node-name=b,file.driver=file,file.filename=b.qcow2 \
+    --nbd-server addr.type=unix,addr.path=nbd \
+    --export type=nbd,id=a,node-name=a,name=a,writable=on \
+    --export type=nbd,id=b,node-name=b,name=b,writable=on
+  qsd=$started
+}
+start_ab
 for n in a b; do
   "$tool" bitmap-add q.qmp $n m0 4096
   qemu-io -f raw -c "write -P 7 0 100M" "nbd+unix:///$n?socket=$d/nbd"
@@ -42,11 +46,6 @@ fails 1 'more than its limit' spool 104857600 20000 "$d/sp/a" "$d/sp/b" >out
 grep -q EFBIG out
 unchanged
 
-# The last action of the transaction fails: that bitmap exists.
-fails 1 'transaction: Bitmap already exists: m0' \
-  spool 0 20000 "$d/sp/a" "$d/sp/b" m0
-unchanged
-
 fails 1 'was not ready in time' spool 0 500 "$d/sp/a" "$d/sp/b" >out
 grep -q ETIMEDOUT out
 unchanged
@@ -70,3 +69,15 @@ kill -9 "$qsd"
 ! wait "$spool" || die "a spool of a dead QEMU"
 grep -q 'closed the monitor' err
 [[ ! -e sp/a ]]
+
+# The last action of the transaction fails: that bitmap exists.  (Here, as
+# QEMU 10 forgets its throttling after that.)
+start_ab
+for n in a b; do
+  "$tool" bitmap-remove q.qmp $n m0
+  "$tool" bitmap-add q.qmp $n m0 4096
+done
+state >before
+fails 1 'transaction: Bitmap already exists: m0' \
+  spool 0 20000 "$d/sp/a" "$d/sp/b" m0
+unchanged
