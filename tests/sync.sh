@@ -57,7 +57,7 @@ disk_io() {
 
 # End a process that was started, as it is meant to be ended.
 stop() {
-  kill "$1"
+  kill "$1" 2>/dev/null || true
   wait "$1" || true
 }
 
@@ -129,4 +129,14 @@ sync_processes() {
       echo "${p#/proc/} $(cat "$p/comm" 2>/dev/null)"
     fi
   done
+}
+
+# same_content A B: of one size and content, whatever is allocated.  The
+# images may be open elsewhere.
+same_content() {
+  local sizes
+  sizes=$(for i; do qemu-img info -U --output=json "$i" |
+            jq '."virtual-size"'; done | sort -u | wc -l)
+  [[ $sizes = 1 ]] || die "$1 and $2 are not of one size"
+  qemu-img compare -q -U "$1" "$2" || die "$1 and $2 differ"
 }

@@ -24,23 +24,30 @@ source_daemon victim killed
 kill -9 "$started"
 wait "$started" || true
 source_daemon src killed
+daemon=$started
 jq -n '{chain: "00000000-0000-4000-8000-000000000001", base: 1}' >base.json
 
 # no_service TEXT ARGS...: nbdkit with delta-send ends, and says why; or a
-# client that connects is told.
+# client that connects is told.  (No --run: if nbdkit ends, it would wait.)
 no_service() {
-  local text=$1 rc=0
+  local text=$1
   shift
-  nbdkit -f -U - --filter=delta-send "$@" "delta-session=$d/base.json" \
-    --run 'nbdinfo --size "$uri"' >out 2>err || rc=$?
+  rm -f send.sock
+  start nbdkit -f -U "$d/send.sock" --filter=delta-send "$@" \
+    "delta-session=$d/base.json" 2>err
+  wait_for 10 serves_or_ended "$started"
+  ! timeout 10 nbdinfo --size "nbd+unix:///?socket=$d/send.sock" ||
+    die "served: $*"
+  stop "$started"
   cat err
-  ((rc != 0)) || die "served: $*"
   grep -Eq -- "$text" err || die "it does not say '$text': $*"
 }
+serves_or_ended() { [[ -S send.sock ]] || ! kill -0 "$1"; }
+
 qmp_checks=("delta-qmp=$d/src.qmp" delta-node=killed)
 no_service nosuch nbd "socket=$d/src.nbd" export=killed delta-bitmap=nosuch
 no_service nosuch nbd "socket=$d/src.nbd" export=nosuch
-no_service 'gone.nbd' nbd "socket=$d/gone.nbd"
+no_service 'connect: No such file' nbd "socket=$d/gone.nbd"
 no_service inconsistent nbd "socket=$d/src.nbd" export=killed \
   delta-bitmap=good "${qmp_checks[@]}"
 no_service nosuch nbd "socket=$d/src.nbd" export=killed delta-bitmap=nosuch \
@@ -49,8 +56,9 @@ no_service nosuch nbd "socket=$d/src.nbd" export=killed delta-bitmap=good \
   "delta-qmp=$d/src.qmp" delta-node=nosuch
 no_service src.nbd nbd "socket=$d/src.nbd" export=killed delta-bitmap=good \
   "delta-qmp=$d/src.nbd" delta-node=killed
-stop "$started"
+stop "$daemon"
 source_daemon src2 disk
+daemon=$started
 no_service disabled nbd "socket=$d/src2.nbd" export=disk \
   delta-bitmap=disabled "delta-qmp=$d/src2.qmp" delta-node=disk
 # Below an overlay: QEMU would find it there, frozen.
@@ -61,7 +69,7 @@ qmp src2.qmp blockdev-add "{\"driver\": \"qcow2\", \"node-name\": \"over\",
 qmp src2.qmp blockdev-snapshot '{"node": "disk", "overlay": "over"}'
 no_service over nbd "socket=$d/src2.nbd" export=disk delta-bitmap=good \
   "delta-qmp=$d/src2.qmp" delta-node=over
-stop "$started"
+stop "$daemon"
 
 # --- The receiver, given streams from files.
 
@@ -87,7 +95,7 @@ refused() {
 send full.wire
 receive full.wire target.qcow2
 complete target.qcow2
-same_disk disk.qcow2 target.qcow2
+same_content disk.qcow2 target.qcow2
 
 SLOT=$((128 << 20))
 frames=$(($(stat -c %s full.wire) / SLOT))
@@ -155,4 +163,4 @@ cp --sparse=always full.wire bent.wire
 ! complete bent.target || die "a target of another size: complete"
 receive good.wire target.qcow2
 complete target.qcow2
-same_disk disk.qcow2 target.qcow2
+same_content disk.qcow2 target.qcow2

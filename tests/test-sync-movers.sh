@@ -35,7 +35,7 @@ ends() {
     full)
       from+=("socket=$d/full.nbd") ;;
     increment)
-      cp replica.qcow2 "$2"
+      cp -p replica.qcow2 "$2"
       cp replica.qcow2.nbdsync.json "$2.nbdsync.json"
       jq '{chain, base: .generation}' "$2.nbdsync.json" >session.json
       from+=("socket=$d/now.nbd" delta-bitmap=b0
@@ -73,8 +73,8 @@ expect_same() {
   local kind=$1 target=$2
   complete "$target" || die "not complete: $(cat "$target.nbdsync.json")"
   case $kind in
-    full) same_disk full.qcow2 "$target" ;;
-    increment) same_disk disk.qcow2 "$target" ;;
+    full) same_content full.qcow2 "$target" ;;
+    increment) same_content disk.qcow2 "$target" ;;
   esac
 }
 

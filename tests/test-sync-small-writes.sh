@@ -36,4 +36,4 @@ echo "wire $wire bytes, zstd $(stat -c %s "$d/packed"), $extents extents," \
 [[ $(result '.disks[0].dirty_bytes') = 4096000 ]] || die "not 1000 pages dirty"
 ((wire > 0 && wire <= allowed)) || die "too much"
 stop "$started"
-same_disk "$d/disk.qcow2" "$d/replica/current/disk.qcow2"
+same_content "$d/disk.qcow2" "$d/replica/current/disk.qcow2"

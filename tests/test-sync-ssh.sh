@@ -23,7 +23,7 @@ expect_kind incremental
 generation=$(result .generation)
 [[ $(nbdsync status --json --rsh "$rsh" "$TARGET" | jq .generation) = \
    "$generation" ]] || die "status does not say generation $generation"
-same_disk "$d/disk.qcow2" "$d/replica/current/disk.qcow2"
+same_content "$d/disk.qcow2" "$d/replica/current/disk.qcow2"
 
 # Something to send that takes a while at this rate.
 shopt -s nullglob
@@ -70,4 +70,4 @@ done
 do_sync --rsh "$rsh" "$SOURCE" "$TARGET"
 expect_kind incremental
 stop "$daemon"
-same_disk "$d/disk.qcow2" "$d/replica/current/disk.qcow2"
+same_content "$d/disk.qcow2" "$d/replica/current/disk.qcow2"

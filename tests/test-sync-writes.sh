@@ -56,5 +56,5 @@ do_sync "qmp:$d/src.qmp" "$d/replica"
 do_sync "qmp:$d/src.qmp" "$d/replica"
 expect_kind unchanged
 stop "$daemon"
-same_disk "$d/a.qcow2" "$d/replica/current/a.qcow2"
-same_disk "$d/b.qcow2" "$d/replica/current/b.qcow2"
+same_content "$d/a.qcow2" "$d/replica/current/a.qcow2"
+same_content "$d/b.qcow2" "$d/replica/current/b.qcow2"
