@@ -58,3 +58,20 @@ log_debug (const char *fmt, ...)
   log_message (LOG_LEVEL_DEBUG, fmt, ap);
   va_end (ap);
 }
+
+void
+log_trace (const char *fmt, ...)
+{
+  int saved = errno;
+  va_list ap;
+
+  if (!getenv ("NBDSYNC_TRACE"))
+    return;
+  va_start (ap, fmt);
+  flockfile (stderr);
+  vfprintf (stderr, fmt, ap);
+  fputc ('\n', stderr);
+  funlockfile (stderr);
+  va_end (ap);
+  errno = saved;
+}

@@ -16,6 +16,11 @@ void log_error (const char *fmt, ...) __attribute__ ((format (printf, 1, 2)));
 /* A detail for -v.  Keeps errno. */
 void log_debug (const char *fmt, ...) __attribute__ ((format (printf, 1, 2)));
 
+/* What was said to QEMU and what it answered: on standard error, only if
+ * NBDSYNC_TRACE is in the environment.
+ */
+void log_trace (const char *fmt, ...) __attribute__ ((format (printf, 1, 2)));
+
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_DEBUG };
 
 /* Where messages go; the default writes errors to standard error and drops

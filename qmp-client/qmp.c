@@ -131,7 +131,7 @@ take_message (struct qmp *qmp, json_t **ret)
     log_error ("%s: malformed message: %s", qmp->name, error.text);
     return kill_connection (qmp, EBADMSG);
   }
-  log_debug ("%s: < %.*s", qmp->name, (int) (end < 400 ? end : 400), qmp->in);
+  log_trace ("%s: < %.*s", qmp->name, (int) (end < 400 ? end : 400), qmp->in);
   qmp->in_len -= end;
   memmove (qmp->in, qmp->in + end, qmp->in_len);
   qmp->scanned = 0;
@@ -296,7 +296,7 @@ qmp_try (struct qmp *qmp, const char *command, json_t *args, int timeout_ms,
     errno = EINVAL;
     return -1;
   }
-  log_debug ("%s: > %s", qmp->name, text);
+  log_trace ("%s: > %s", qmp->name, text);
   len = strlen (text);
   text[len] = '\n';             /* in the place of the NUL */
   if (send_all (qmp, text, len + 1, deadline) == -1 ||
