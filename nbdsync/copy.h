@@ -31,8 +31,8 @@ int copies_add (copies *all, const char *disk, const char *from_socket,
  * the others are ended; so they are when interrupt_fd becomes readable.
  * Returns 0 when all have succeeded; -1 with errno EINTR and no message if
  * interrupted; -1 otherwise with nbdcopy's words in *ret_reason (owned by
- * the caller, may be NULL), the message being the caller's, who may know
- * better.
+ * the caller), the message being the caller's, who may know better, or with
+ * NULL there and a message, if nbdcopy could not be started.
  */
 int copies_run (copies *all, long connections, int interrupt_fd,
                 void (*tick) (void *opaque), void *opaque,

@@ -63,6 +63,8 @@ command (const struct stream *s, const struct stream_spec *spec,
     r |= word (argv, "nbd");
     r |= word (argv, "socket=%s", s->image_socket);
     r |= word (argv, "export=%s", READER_EXPORT);
+    /* delta-send reads for all clients through one context anyway. */
+    r |= word (argv, "shared=true");
   }
   if (spec->plan == STREAM_SPOOL || spec->plan == STREAM_MAP)
     r |= word (argv, "delta-bitmap=%s", MAP_BITMAP);

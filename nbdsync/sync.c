@@ -199,13 +199,16 @@ explain (struct sync *s, const char *nbdcopy_says)
     CLEANUP_JSON json_t *answer = NULL;
     const char *reason;
 
-    if (call (s, ends[i], "reason", NULL, AGENT_REPLY_MS, &answer) == 0 &&
-        (reason = json_get_string (answer, "reason"))) {
+    /* An end that is lost has said so, and is the reason. */
+    if (call (s, ends[i], "reason", NULL, AGENT_REPLY_MS, &answer) == -1)
+      return;
+    reason = json_get_string (answer, "reason");
+    if (reason) {
       log_error ("%s", reason);
       return;
     }
   }
-  log_error ("nbdcopy: %s", nbdcopy_says ? nbdcopy_says : "failed");
+  log_error ("nbdcopy: %s", nbdcopy_says);
 }
 
 static int
@@ -239,7 +242,7 @@ copy_pass (struct sync *s, const json_t *pass)
     update_stats (s, false);
     if (r == -1 && error == EINTR)
       log_error ("interrupted");
-    else if (r == -1)
+    else if (r == -1 && reason)
       explain (s, reason);
   }
   for (i = 0; i < all.len; i++)
