@@ -27,10 +27,11 @@ TESTS += \
 	tests/test-qmp-disks.sh \
 	tests/test-qmp-flush.sh \
 	tests/test-qmp-map-file.sh \
+	tests/test-qmp-precopy-content.sh \
 	tests/test-qmp-precopy.sh \
 	tests/test-qmp-reader.sh \
 	tests/test-qmp-spool-full.sh \
 	tests/test-qmp-spool-undo.sh \
 	tests/test-qmp-spool.sh \
 	tests/test-qmp-storage-daemon.sh
-EXTRA_DIST += tests/test-qmp-server.py
+EXTRA_DIST += tests/test-qmp-server.py tests/test-qmp-writer.py
