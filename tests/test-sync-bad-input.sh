@@ -84,14 +84,11 @@ refused 'host' nbdsync sync -e "$d/rsh" "qmp:$d/src.qmp" host:/replica
 
 # Programs that are missing.
 path_without() {
-  local p
   rm -rf "$d/bin"
   mkdir "$d/bin"
-  for p in /usr/sbin/* /usr/bin/* /sbin/* /bin/*; do
-    [[ ${p##*/} = "$1" ]] || ln -sf "$p" "$d/bin/"
-  done
-  cp --remove-destination "$builddir/run.d/nbdkit" "$d/bin/nbdkit"
-  [[ $1 != nbdkit ]] || rm "$d/bin/nbdkit"
+  ln -sf /usr/sbin/* /usr/bin/* "$d/bin/"
+  ln -sf "$builddir/run.d/nbdkit" "$d/bin/nbdkit"
+  rm "$d/bin/$1"
 }
 for p in nbdkit nbdcopy qemu-storage-daemon; do
   path_without "$p"
