@@ -57,7 +57,8 @@ const struct bitmap *disk_find_bitmap (const struct disk *disk,
 struct disk *disks_find (const disks *v, const char *name);
 
 /* The name of the disk in a new replica: the device id, else the drive's
- * name if QEMU made up the node's, else the node name; owned by the disk.  It may still need disk_name_ok.
+ * name if QEMU made up the node's, else the node name; owned by the disk.
+ * It may still need disk_name_ok.
  */
 const char *disk_default_name (const struct disk *disk);
 

@@ -11,6 +11,7 @@ qmp_client_libqmp_client_la_SOURCES = \
 	qmp-client/precopy.c qmp-client/precopy.h \
 	qmp-client/qcow2.c qmp-client/qcow2.h \
 	qmp-client/qmp.c qmp-client/qmp.h \
+	qmp-client/qmp-connect.c \
 	qmp-client/reader.c qmp-client/reader.h \
 	qmp-client/reserve.c qmp-client/reserve.h \
 	qmp-client/spool.c qmp-client/spool.h \
