@@ -36,6 +36,8 @@
 #include "pass.h"
 #include "storage.h"
 
+static const char another_record[] = "another record in the same session";
+
 static unsigned last_image_id;  /* guarded by session_lock */
 
 void
@@ -190,12 +192,8 @@ disk_disconnect (struct conn *c)
         *x = c->next;
         break;
       }
-    if (!d->conns) {
+    if (!d->conns)
       warn_unflushed (d);
-      if (c->pass && c->pass->state == PASS_PENDING)
-        disk_say (d, "%s: the stream ended without a session record; "
-                  "nothing was committed", d->name);
-    }
     if (c->pass)
       conn_unbind (c);
     frames_reset (&c->nascent);
@@ -225,16 +223,20 @@ conn_fail (struct conn *c, uint64_t frame, const char *why, int error)
               frame * SLOT_BYTES, why, error ? ": " : "",
               error ? strerror (error) : "");
   c->failed = true;
+  if (c->disk->current)
+    c->disk->current->warned = true;    /* this message is enough */
   frames_reset (&c->nascent);
   errno = error == ENOSPC ? ENOSPC : EIO;
   return -1;
 }
 
-/* Does a piece of slot 0 belong to a record that we have not got? */
-static int
-check_record (struct disk *d, struct partial *p, struct pass *pass)
+/* Is what came of slot 0 of the record that the pass has? */
+static const char *
+check_record (const struct partial *p, const struct pass *pass)
 {
   unsigned char buf[4096];
+
+  errno = 0;
 
   for (size_t i = 0; i < p->data.v.len; i++) {
     struct interval x = p->data.v.ptr[i];
@@ -247,19 +249,19 @@ check_record (struct disk *d, struct partial *p, struct pass *pass)
         n = sizeof buf;
       wrong = partial_read (p, x.start, buf, n);
       if (wrong)
-        return pass_fail (d, pass, 0, wrong, errno);
+        return wrong;
       if (!pass_same_record (pass, x.start, buf, n))
-        return pass_fail (d, pass, 0, "another record in the same session",
-                          0);
+        return another_record;
       x.start += n;
     }
   }
-  return 0;
+  return NULL;
 }
 
 /* Move all that came on a connection to the pass it is now bound to. */
 static int
-move_nascent (struct disk *d, struct frames *from, struct pass *pass)
+move_nascent (struct disk *d, struct conn *c, struct frames *from,
+              struct pass *pass)
 {
   while (from->v.len > 0) {
     struct partial *p = from->v.ptr[from->v.len - 1], *q;
@@ -271,9 +273,12 @@ move_nascent (struct disk *d, struct frames *from, struct pass *pass)
       return pass_refuse (d, pass);
     }
     if (index == 0 && pass->state != PASS_PENDING) {
-      if (check_record (d, p, pass) == -1)
-        continue;
+      wrong = check_record (p, pass);
       frames_drop (from, p);
+      if (wrong && pass->state == PASS_CLOSED)
+        return conn_fail (c, 0, wrong, errno);
+      if (wrong)
+        pass_fail (d, pass, 0, wrong, errno);
       continue;
     }
     if (pass->state == PASS_CLOSED ||
@@ -329,7 +334,7 @@ conn_identify (struct disk *d, struct conn *c, uint64_t session)
     }
   }
   conn_bind (c, pass);
-  if (move_nascent (d, &c->nascent, pass) == -1)
+  if (move_nascent (d, c, &c->nascent, pass) == -1)
     return -1;
   if (pass->state == PASS_PENDING) {
     p = frames_find (&pass->frames, 0);
@@ -381,7 +386,7 @@ pass_wants (struct disk *d, struct pass *pass, uint64_t index, uint64_t at,
     return pass_fail_told (d, pass, error);
   if (index == 0) {
     if (buf && !pass_same_record (pass, at, buf, n))
-      return pass_fail (d, pass, 0, "another record in the same session", 0);
+      return pass_fail (d, pass, 0, another_record, 0);
     return 0;
   }
   if (index > pass->record.frames)
@@ -475,15 +480,17 @@ gather (struct disk *d, struct pass *pass)
 {
   for (struct conn *c = d->conns; c; c = c->next) {
     struct frames mine = c->nascent;
+    int r;
 
     if (c->pass || c->failed || mine.v.len == 0)
       continue;
     /* Moving may let go of the lock: nobody must find them twice. */
     c->nascent = (struct frames) { 0 };
     conn_bind (c, pass);
-    if (move_nascent (d, &mine, pass) == -1)
-      return -1;
+    r = move_nascent (d, c, &mine, pass);
     frames_reset (&mine);
+    if (r == -1)
+      return -1;
   }
   return 0;
 }
@@ -589,6 +596,7 @@ flush_locked (struct disk *d, struct pass *pass)
   if (missing > 0) {
     disk_say (d, "%s: %" PRIu64 " of %" PRIu64 " frames are missing",
               d->name, missing, pass->record.frames);
+    pass->warned = true;
     errno = EIO;
     return -1;
   }

@@ -110,16 +110,14 @@ image_probe (const char *path, const char *format, layers *ret_layers,
              uint64_t *ret_size)
 {
   const char *argv[] = {
-    "qemu-img", "info", "--backing-chain", "--output=json",
-    format ? "-f" : path, format ? format : NULL, path, NULL
+    "qemu-img", "info", "-U", "--backing-chain", "--output=json",
+    format ? "-f" : path, format, path, NULL  /* no format: ends at it */
   };
   CLEANUP_FREE char *text = NULL;
   CLEANUP_JSON json_t *json = NULL;
   json_t *v;
   size_t i;
 
-  if (!format)
-    argv[5] = NULL;
   if (process_run (argv, TOOL_TIMEOUT_MS, &text) == -1)
     return -1;
   json = json_loads (text, 0, NULL);

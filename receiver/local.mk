@@ -32,3 +32,23 @@ receiver_nbdkit_delta_recv_plugin_la_LIBADD = \
 check_PROGRAMS += tests/wire-make
 tests_wire_make_SOURCES = tests/wire-make.c
 tests_wire_make_LDADD = common/libcommon.la
+
+EXTRA_DIST += tests/test-delta-recv-functions.sh
+TESTS += \
+	tests/test-delta-recv-dir.sh \
+	tests/test-delta-recv-movers.sh \
+	tests/test-delta-recv-noflush.sh \
+	tests/test-delta-recv-target.sh
+
+check_PROGRAMS += tests/test-delta-recv-client
+tests_test_delta_recv_client_SOURCES = tests/test-delta-recv-client.c
+tests_test_delta_recv_client_LDADD = $(LIBNBD_LIBS)
+
+check_PROGRAMS += tests/test-delta-recv-shuffle
+tests_test_delta_recv_shuffle_SOURCES = tests/test-delta-recv-shuffle.c
+tests_test_delta_recv_shuffle_LDADD = $(LIBNBD_LIBS)
+TESTS += \
+	tests/test-delta-recv-disks.sh \
+	tests/test-delta-recv-hostile.sh \
+	tests/test-delta-recv-session.sh \
+	tests/test-delta-recv-shuffle.sh

@@ -295,8 +295,6 @@ open_image (struct image *image, const struct session_record *r, layers *l)
   fresh = l->len == 0;
   if (fresh && marker.format[0] == '\0')
     strcpy (marker.format, "qcow2");
-  if (write_marker () == -1)
-    return -1;
   if (fresh &&
       (image_create (path, marker.format, r->size, r->cluster_size,
                      NULL) == -1 ||
@@ -304,9 +302,12 @@ open_image (struct image *image, const struct session_record *r, layers *l)
     return -1;
   if (storage_open (image->id, l) == -1)
     return -1;
+
+  /* It is ours alone now, and nothing is written to it yet. */
   storage_export_name (image->id, export);
-  image->writer = writer_start (image->name, export, config.depth,
-                                fresh && r->base == 0);
+  if (write_marker () == 0)
+    image->writer = writer_start (image->name, export, config.depth,
+                                  fresh && r->base == 0);
   if (!image->writer) {
     storage_close (image->id);
     return -1;
