@@ -278,8 +278,14 @@ source_open_daemon (struct source *s)
   }
   for (size_t i = 0; i < s->nr_files; i++) {
     snprintf (nodes[i], sizeof nodes[i], "disk%zu", i);
-    images[i] = (struct daemon_image) { .file = s->files[i],
-                                         .node = nodes[i] };
+    /* Probing would believe a guest that writes another format's header
+     * into its raw disk: a file that says it is raw is raw.
+     */
+    const char *dot = strrchr (s->files[i], '.');
+    images[i] = (struct daemon_image) {
+      .file = s->files[i], .node = nodes[i],
+      .format = dot && strcmp (dot, ".raw") == 0 ? "raw" : NULL,
+    };
   }
   r = daemon_start (&s->daemon, images, s->nr_files);
   s->qmp = r == 0 ? s->daemon.qmp : NULL;

@@ -189,36 +189,27 @@ plan_disk (struct source *s, const json_t *request, uint64_t generation,
     d->granularity = bitmap_default_granularity (d->disk->size);
   if (known)
     json_get_u64 (known, "size", &situation.replica_size);
-  bitmap_name (d->chain, generation, 0, d->base_bitmap);
-  b = disk_find_bitmap (d->disk, d->base_bitmap);
+  bitmap_name (d->chain, generation, 0, d->good_bitmap);
+  b = disk_find_bitmap (d->disk, d->good_bitmap);
   situation.bitmap = bitmap_state (b);
   situation.dirty_bytes = b ? b->count : 0;
+  if (situation.bitmap != BITMAP_GOOD)
+    d->good_bitmap[0] = '\0';
 
   d->decision = decide (&situation);
   if (d->decision.kind == KIND_FULL) {
-    d->base_bitmap[0] = '\0';
     d->base = 0;
     d->dirty_bytes = d->spool_bytes = d->disk->allocated;
     return 0;
   }
   d->base = generation;
+  strcpy (d->base_bitmap, d->good_bitmap);
   d->dirty_bytes = b->count;
   d->spool_bytes = 0;
   if (d->decision.kind == KIND_INCREMENTAL && !s->stopped)
     return bitmap_spool_bytes (s->qmp, d->disk, d->base_bitmap, d->tag,
                                &d->spool_bytes);
   return 0;
-}
-
-/* Can a reader open this disk's file while its machine runs? */
-static bool
-readable_from_outside (const struct disk *disk)
-{
-  return disk->file && disk->file_driver && !disk->encrypted &&
-    (strcmp (disk->file_driver, "file") == 0 ||
-     strcmp (disk->file_driver, "host_device") == 0) &&
-    (strcmp (disk->driver, "qcow2") == 0 ||
-     strcmp (disk->driver, "raw") == 0);
 }
 
 /* A limit that the user did not give: a quarter of what is free. */
@@ -264,12 +255,12 @@ choose_ways (struct source *s)
       if (!d->precopy && (!largest || d->spool_bytes > largest->spool_bytes))
         largest = d;
     }
-    if (!readable_from_outside (largest->disk)) {
+    if (largest->disk->spool_only) {
       log_error ("%s: too large for a spool (%" PRIu64 " bytes; "
-                 "--scratch-limit is %" PRIi64 "), and its image cannot be "
-                 "read from outside QEMU: give more room by --scratch and "
-                 "--scratch-limit", largest->name, largest->spool_bytes,
-                 s->scratch_limit);
+                 "--scratch-limit is %" PRIi64 "), and a precopy cannot read "
+                 "it: %s; give more room by --scratch and --scratch-limit",
+                 largest->name, largest->spool_bytes, s->scratch_limit,
+                 largest->disk->spool_only);
       return -1;
     }
     largest->precopy = true;

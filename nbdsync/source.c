@@ -193,7 +193,7 @@ lock_chain (struct source_disk *d)
   return 0;
 }
 
-/* Remove every bitmap of this chain but 'keep' (NULL: none is kept). */
+/* Remove every bitmap of this chain but 'keep' (which may be ""). */
 static int
 remove_bitmaps (struct source *s, struct source_disk *d, const char *keep)
 {
@@ -211,7 +211,7 @@ remove_bitmaps (struct source *s, struct source_disk *d, const char *keep)
     uint64_t generation, pass;
 
     if (bitmap_parse_name (name, chain8, &generation, &pass) &&
-        strcmp (chain8, d->tag) == 0 && (!keep || strcmp (name, keep) != 0) &&
+        strcmp (chain8, d->tag) == 0 && strcmp (name, keep) != 0 &&
         bitmap_remove (s->qmp, disk->node, name) == -1)
       r = -1;
   }
@@ -228,7 +228,7 @@ begin_disk (struct source *s, struct source_disk *d)
   /* What has our tag now is a dead run's: we hold the lock. */
   if (lock_chain (d) == -1 ||
       (!s->stopped && spool_settle (s->qmp, d->tag) == -1) ||
-      remove_bitmaps (s, d, d->base_bitmap) == -1 ||
+      remove_bitmaps (s, d, d->good_bitmap) == -1 ||
       scratch_create (s, d) == -1)
     return -1;
   return 0;
@@ -306,7 +306,7 @@ forget_bitmaps (struct source *s, bool keep_new)
     return -1;
   FOR_EACH_DISK (s, d)
     if (d->lock_fd >= 0 &&
-        remove_bitmaps (s, d, keep_new ? d->new_bitmap : d->base_bitmap) == -1)
+        remove_bitmaps (s, d, keep_new ? d->new_bitmap : d->good_bitmap) == -1)
       r = -1;
   if (s->stopped && source_quit_daemon (s) == -1)
     r = -1;

@@ -32,7 +32,9 @@ struct source_disk {
   uint64_t dirty_bytes;         /* bitmap's count; full: what it occupies */
   uint64_t spool_bytes;         /* what a spool of it would take */
   bool precopy;                 /* read by precopy before the final spool */
-  char base_bitmap[BITMAP_NAME_MAX]; /* since 'base'; "": full */
+  char good_bitmap[BITMAP_NAME_MAX]; /* since the replica's generation, to
+                                be kept until the commit; "": none is good */
+  char base_bitmap[BITMAP_NAME_MAX]; /* the same if it is the plan; "": full */
   char last_bitmap[BITMAP_NAME_MAX]; /* what the next pass must send */
   char new_bitmap[BITMAP_NAME_MAX];  /* since the target generation */
   char *scratch;                /* private directory; owned */
