@@ -55,7 +55,7 @@ END
 
 # guest_survives SYNCS: the test, once the guest is started.
 guest_survives() {
-  local syncs=$1 n rounds options g images=() errors longest mhz
+  local syncs=$1 n rounds options g images=() errors longest mhz hold=0
   local guest=$started
   wait_for 30 guest_wrote 20
   for ((n = 1; n <= syncs; n++)); do
@@ -65,6 +65,7 @@ guest_survives() {
     ((n % 20 != 11)) || options+=(--scratch-limit 0)
     rounds=$(guest_rounds)
     do_sync "${options[@]}" "qmp:$d/vm.qmp" "$d/replica"
+    (($(result .hold_ms) <= hold)) || hold=$(result .hold_ms)
     g=$(generation_dir "$d/replica")
     images+=("$g/vda.qcow2" "$g/vdb.qcow2")
     wait_for 20 guest_wrote $((rounds + 5))
@@ -72,12 +73,13 @@ guest_survives() {
   done
   [[ $(qmp "$d/vm.qmp" query-status | jq -r .status) = running ]] ||
     die "the guest does not run"
-  "$srcdir/tests/guest/replay.py" "${images[@]}" ||
-    die "a generation is not one instant of the guest"
   read -r errors longest < <(guest_report)
   mhz=$(sed -n 's/^cpu MHz[^:]*: *\([0-9]*\).*/\1/p' /proc/cpuinfo | head -1)
   echo "$(guest_rounds) rounds, errors: $errors, longest gap:" \
-    "$((longest * 16777 / mhz)) ms"
+    "$((longest * 16777 / mhz)) ms, longest flush or transaction $hold ms"
   ((errors == 0)) || die "the guest saw errors"
   ((longest < 255)) || die "the guest stood still"
+  stop "$guest"
+  "$srcdir/tests/guest/replay.py" "${images[@]}" ||
+    die "a generation is not one instant of the guest"
 }

@@ -25,7 +25,8 @@ images=() earliest=()
 for ((n = 1; n <= SYNCS; n++)); do
   options=()
   ((n % 5)) || options+=(--scratch-limit 0)
-  ((n != 12)) || options+=(--full)
+  # A slow full, so that much is written during the precopy.
+  ((n != 12)) || options+=(--full --scratch-limit 0 --rate 40M)
   last=$(operation)
   earliest+=("$last")
   do_sync "${options[@]}" "qmp:$d/src.qmp" "$d/replica"

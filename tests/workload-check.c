@@ -110,11 +110,12 @@ advance (void)
 }
 
 /* The number of sectors of the disk that are neither as now, nor in 'at'
- * and as 'other' says; if 'say', the first few are printed.
+ * and as 'other' says; with 'say' the first few go there, without it stops
+ * at the first.
  */
 static uint32_t
 differences (const struct disk *disk, struct run at, const uint32_t *other,
-             uint32_t other_value, bool say)
+             uint32_t other_value, FILE *say)
 {
   uint32_t n = 0;
 
@@ -127,9 +128,9 @@ differences (const struct disk *disk, struct run at, const uint32_t *other,
         disk->image[s] == (other ? other[s - at.sector] : other_value))
       continue;
     if (say && n < 8)
-      printf ("  sector %u of %c: by operation %d, not %u\n", s,
-              disk == &disks[0] ? 'A' : 'B', (int) disk->image[s],
-              disk->now[s]);
+      fprintf (say, "  sector %u of %c: by operation %d, not %u\n", s,
+               disk == &disks[0] ? 'A' : 'B', (int) disk->image[s],
+               disk->now[s]);
     n++;
     if (!say)
       break;
@@ -138,7 +139,7 @@ differences (const struct disk *disk, struct run at, const uint32_t *other,
 }
 
 static bool
-is_instant (bool say)
+is_instant (FILE *say)
 {
   static const struct run nothing;
   struct run last = k ? list.ptr[k - 1].at : nothing;
@@ -153,8 +154,8 @@ is_instant (bool say)
   found = differences (&disks[0], nothing, NULL, 0, say) == 0 &&
     differences (&disks[1], last, before, 0, say) == 0;
   return found ||
-    (differences (&disks[1], nothing, NULL, 0, false) == 0 &&
-     differences (&disks[0], next, NULL, next_value, false) == 0);
+    (differences (&disks[1], nothing, NULL, 0, NULL) == 0 &&
+     differences (&disks[0], next, NULL, next_value, NULL) == 0);
 }
 
 static uint32_t
@@ -171,6 +172,7 @@ newest_writer (const struct disk *disk)
 static bool
 check_pair (const char *path_a, const char *path_b)
 {
+  static char details[2048];
   uint32_t newest;
 
   read_image (path_a, &disks[0]);
@@ -183,20 +185,21 @@ check_pair (const char *path_a, const char *path_b)
   while (k + 1 < newest)
     advance ();
   for (uint32_t tries = 0; tries < MAX_TRIES; tries++) {
-    if (is_instant (false)) {
+    if (is_instant (NULL)) {
       printf ("%s %s: %u\n", path_a, path_b, k);
       return true;
     }
     if (k == newest) {
-      printf ("%s %s: not at operation %u:\n", path_a, path_b, k);
-      is_instant (true);
-      printf ("trying the ones after it\n");
+      CLEANUP_FILE FILE *say = fmemopen (details, sizeof details, "w");
+      if (say)
+        is_instant (say);
     }
     if (k == list.len)
       break;
     advance ();
   }
-  printf ("%s %s: no instant\n", path_a, path_b);
+  printf ("%s %s: no instant; at operation %u:\n%s", path_a, path_b, newest,
+          details);
   return false;
 }
 

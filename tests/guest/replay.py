@@ -12,6 +12,7 @@ program, is not compared.
 """
 import subprocess
 import sys
+import tempfile
 from array import array
 
 SPAN = 2048 + 0x40000 + 128
@@ -62,41 +63,49 @@ class Disk:
         return off
 
 
-def read(path):
-    image = subprocess.run(
-        ['nbdcopy', '--', '[', 'qemu-nbd', '-r', '-f', 'qcow2', path, ']', '-'],
-        check=True, stdout=subprocess.PIPE).stdout
-    got = bytearray(image[:SPAN * 512])
-    got[0:512] = bytes(512)
-    return got
+def read(path, scratch, into):
+    """An image's content, without the guest's program."""
+    subprocess.run(['qemu-img', 'convert', '-f', 'qcow2', '-O', 'raw', path,
+                    scratch], check=True)
+    with open(scratch, 'rb', buffering=0) as f:
+        at = memoryview(into)
+        while at:
+            n = f.readinto(at)
+            if not n:
+                sys.exit(f'{path}: it is too short')
+            at = at[n:]
+    into[0:512] = bytes(512)
 
 
 def newest(got):
     return max(memoryview(got).cast('I')[::WORDS])
 
 
-def main():
-    a, b = Disk('A'), Disk('B')
-    paths = sys.argv[1:]
+def check(paths, scratch):
+    disks = Disk('A'), Disk('B')
+    a, b = disks
+    got = bytearray(SPAN * 512), bytearray(SPAN * 512)
     rc = 0
-    for path_a, path_b in zip(paths[0::2], paths[1::2]):
-        got = read(path_a), read(path_b)
+    for pair in zip(paths[0::2], paths[1::2]):
+        for path, into in zip(pair, got):
+            read(path, scratch, into)
         k, kb = newest(got[0]), newest(got[1])
         if k - kb not in (0, 1) or k < a.k or kb < b.k:
-            print(f'{path_a}: A at write {k}, B at {kb}, before A at {a.k}'
+            print(f'{pair[0]}: A at write {k}, B at {kb}, before A at {a.k}'
                   f' and B at {b.k}')
             return 1
-        for disk, at, image in (a, k, got[0]), (b, kb, got[1]):
+        for disk, at, image in zip(disks, (k, kb), got):
             disk.go_to(at)
             off = disk.wrong(image)
             if off:
                 print(f'{disk.name}, write {at}: {len(off)} sectors wrong: '
                       f'{off[:5]}')
                 rc = 1
-        print(f'{path_a}: A at write {k}, B at {kb}:',
+        print(f'{pair[0]}: A at write {k}, B at {kb}:',
               'wrong' if rc else 'exact')
     return rc
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    with tempfile.NamedTemporaryFile() as scratch_file:
+        sys.exit(check(sys.argv[1:], scratch_file.name))
