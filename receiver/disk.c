@@ -138,6 +138,8 @@ disk_connect (const char *name)
     return NULL;
   }
   LOCK_FOR_SCOPE (&d->lock);
+  if (!d->conns)
+    d->said = false;
   c->disk = d;
   c->next = d->conns;
   d->conns = c;
@@ -166,7 +168,7 @@ warn_unflushed (struct disk *d)
   struct pass *pass = d->current;
   uint64_t missing;
 
-  if (pass && pass->state == PASS_OPEN && !pass->warned) {
+  if (pass && pass->state == PASS_OPEN && !pass->warned && !d->said) {
     pass->warned = true;
     missing = pass->record.frames - pass->taken.total;
     if (missing > 0)
@@ -223,8 +225,6 @@ conn_fail (struct conn *c, uint64_t frame, const char *why, int error)
               frame * SLOT_BYTES, why, error ? ": " : "",
               error ? strerror (error) : "");
   c->failed = true;
-  if (c->disk->current)
-    c->disk->current->warned = true;    /* this message is enough */
   frames_reset (&c->nascent);
   errno = error == ENOSPC ? ENOSPC : EIO;
   return -1;
@@ -596,7 +596,6 @@ flush_locked (struct disk *d, struct pass *pass)
   if (missing > 0) {
     disk_say (d, "%s: %" PRIu64 " of %" PRIu64 " frames are missing",
               d->name, missing, pass->record.frames);
-    pass->warned = true;
     errno = EIO;
     return -1;
   }

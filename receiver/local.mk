@@ -35,9 +35,20 @@ tests_wire_make_LDADD = common/libcommon.la
 
 EXTRA_DIST += tests/test-delta-recv-functions.sh
 TESTS += \
+	tests/test-delta-recv-crash.sh \
+	tests/test-delta-recv-daemon.sh \
 	tests/test-delta-recv-dir.sh \
+	tests/test-delta-recv-disks.sh \
+	tests/test-delta-recv-enospc.sh \
+	tests/test-delta-recv-hostile.sh \
+	tests/test-delta-recv-lock.sh \
+	tests/test-delta-recv-memory.sh \
 	tests/test-delta-recv-movers.sh \
 	tests/test-delta-recv-noflush.sh \
+	tests/test-delta-recv-session.sh \
+	tests/test-delta-recv-shuffle.sh \
+	tests/test-delta-recv-sizes.sh \
+	tests/test-delta-recv-storage.sh \
 	tests/test-delta-recv-target.sh
 
 check_PROGRAMS += tests/test-delta-recv-client
@@ -47,8 +58,3 @@ tests_test_delta_recv_client_LDADD = $(LIBNBD_LIBS)
 check_PROGRAMS += tests/test-delta-recv-shuffle
 tests_test_delta_recv_shuffle_SOURCES = tests/test-delta-recv-shuffle.c
 tests_test_delta_recv_shuffle_LDADD = $(LIBNBD_LIBS)
-TESTS += \
-	tests/test-delta-recv-disks.sh \
-	tests/test-delta-recv-hostile.sh \
-	tests/test-delta-recv-session.sh \
-	tests/test-delta-recv-shuffle.sh

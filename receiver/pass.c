@@ -62,6 +62,7 @@ disk_say (struct disk *d, const char *fmt, ...)
   char *message;
   int r;
 
+  d->said = true;
   va_start (ap, fmt);
   r = vasprintf (&message, fmt, ap);
   va_end (ap);
@@ -115,6 +116,7 @@ pass_fail_told (struct disk *d, struct pass *pass, int error)
   if (pass->state == PASS_PENDING || pass->state == PASS_OPEN) {
     pass->state = PASS_FAILED;
     pass->error = error == ENOSPC ? ENOSPC : EIO;
+    d->said = true;
     drop_frames (pass);
     pthread_cond_broadcast (&d->changed);
   }

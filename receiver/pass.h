@@ -57,6 +57,7 @@ struct disk {
   struct pass *current;         /* the last one that was opened */
   struct pass *pending;         /* list; not referenced by it */
   strings messages;             /* to be logged without the lock */
+  bool said;                    /* something, since a connection came */
   struct image image;           /* guarded by the session lock; its writer
                                  * also by current->busy */
   struct disk *next;

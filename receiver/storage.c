@@ -37,6 +37,7 @@ static struct process daemon_process;
 static struct qmp *qmp;
 static char *runtime_dir, *socket_path;
 static char *death;             /* how it ended, if by itself */
+static bool death_told;
 
 static int
 start_daemon (int monitor, int listening, int lock_fd)
@@ -120,16 +121,19 @@ storage_death (void)
 {
   LOCK_FOR_SCOPE (&lock);
   note_death_locked (DEATH_TIMEOUT_MS);
+  death_told = true;
   return death ? strdup (death) : NULL;
 }
 
 static int
-check_alive_locked (void)
+check_alive_locked (bool tell)
 {
   note_death_locked (0);
   if (!death)
     return 0;
-  log_error ("%s; start nbdkit again", death);
+  if (tell || !death_told)
+    log_error ("%s; start nbdkit again", death);
+  death_told = true;
   return -1;
 }
 
@@ -184,7 +188,7 @@ storage_open (unsigned id, const layers *l)
 
   storage_export_name (id, name);
   LOCK_FOR_SCOPE (&lock);
-  if (check_alive_locked () == -1)
+  if (check_alive_locked (true) == -1)
     return -1;
   node = node_options (l, 0);
   json_object_set_new (node, "node-name", json_string (name));
@@ -219,7 +223,7 @@ storage_close (unsigned id)
 
   storage_export_name (id, name);
   LOCK_FOR_SCOPE (&lock);
-  if (check_alive_locked () == -1 ||
+  if (check_alive_locked (false) == -1 ||
       qmp_execute (qmp, "block-export-del",
                    json_pack ("{s:s, s:s}", "id", name, "mode", "hard"),
                    NULL) == -1)

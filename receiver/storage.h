@@ -24,7 +24,9 @@ void storage_stop (void);
  */
 int storage_open (unsigned id, const layers *l);
 
-/* End the export and close the image. */
+/* End the export and close the image.  No message if all there is to say is
+ * that the daemon has died and that was said before.
+ */
 int storage_close (unsigned id);
 
 #define STORAGE_EXPORT_CHARS 16
@@ -33,7 +35,9 @@ void storage_export_name (unsigned id, char ret[STORAGE_EXPORT_CHARS]);
 /* The path of its NBD socket. */
 const char *storage_socket (void);
 
-/* Has it died?  Then how, into a text that the caller frees; else NULL. */
+/* Has it died?  Then how, into a text that the caller tells and frees; else
+ * NULL.
+ */
 char *storage_death (void);
 
 #endif /* NBDSYNC_STORAGE_H */

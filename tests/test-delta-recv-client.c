@@ -31,6 +31,8 @@
 
 #include "frame.h"
 
+#define REQUEST_BYTES (256 << 10)
+
 static unsigned char buf[FRAME_MAX_BYTES];
 
 static int
@@ -58,7 +60,12 @@ write_slot (struct nbd_handle *nbd, char *args)
   /* Not the zeroes at the end. */
   while (!bytes && r > 1 && buf[r - 1] == 0)
     r--;
-  return nbd_pwrite (nbd, buf, r, at, 0);
+  for (ssize_t done = 0; done < r; done += REQUEST_BYTES)
+    if (nbd_pwrite (nbd, buf + done,
+                    r - done < REQUEST_BYTES ? r - done : REQUEST_BYTES,
+                    at + done, 0) == -1)
+      return -1;
+  return 0;
 }
 
 static int

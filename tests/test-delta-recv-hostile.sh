@@ -61,7 +61,7 @@ refused "$d/wire" new 'has no such disk; a full sync must come first'
 : >"$d/recv.log"
 client vda '!data:0:4096' '!flush'
 client vda 'data:134217828:4096' '!flush'
-client vda 'zero:0:4294966784' 'zero:512:4294966784' flush
+client vda 'zero:0:4294966784' 'zero:512:4294966784' '!flush'
 grep -q 'NBDSYNC1' "$d/recv.log"
 
 (cd "$d/replica" && find . -path ./generations/incoming -prune -o -type f \
