@@ -36,7 +36,7 @@ sync_twice 3G "write -P 1 0 1M" "write -P 2 3071M 1M" -- \
 # Dirty, 4 GiB clean, dirty; and 3 GiB made zero.
 sync_twice 16G "write -P 1 0 64k" "write -P 2 8G 64k" -- \
   "write -P 3 0 64k" "write -P 4 $(((4 << 30) + 65536)) 64k" \
-  "write -z 8G 3G"
+  "write -z 8G 1536M" "write -z 9728M 1536M"
 
 # Every 16th cluster of 64 GiB is dirty: one in 16 of these has data, the
 # others were made zero, which is quicker for the test.
