@@ -17,3 +17,19 @@ tests_workload_SOURCES = tests/workload.c tests/workload.h \
 tests_workload_LDADD = common/libcommon.la $(LIBNBD_LIBS)
 TESTS += tests/test-sync-checker.sh
 EXTRA_DIST += tests/guest/replay.py tests/guest/writer.s bench/mkdisk
+
+# End to end.  The long ones first: two run at a time.
+TESTS += tests/test-sync-kvm.sh
+TESTS += tests/test-sync-kvm-iothread.sh
+TESTS += tests/test-sync-writes.sh
+TESTS += tests/test-sync-movers.sh
+TESTS += tests/test-sync-bad-input.sh
+TESTS += tests/test-sync-bad-streams.sh
+TESTS += tests/test-sync-sizes.sh
+TESTS += tests/test-sync-rss.sh
+TESTS += tests/test-sync-ssh.sh
+TESTS += tests/test-sync-precopy-flush.sh
+TESTS += tests/test-sync-small-writes.sh
+TESTS += tests/test-docs-examples.sh
+TESTS += tests/test-docs-options.sh
+EXTRA_DIST += tests/kvm.sh tests/sync.sh bench/pipeline
