@@ -58,3 +58,7 @@ tests_test_delta_recv_client_LDADD = $(LIBNBD_LIBS)
 check_PROGRAMS += tests/test-delta-recv-shuffle
 tests_test_delta_recv_shuffle_SOURCES = tests/test-delta-recv-shuffle.c
 tests_test_delta_recv_shuffle_LDADD = $(LIBNBD_LIBS)
+
+man_pods += \
+	docs/nbdkit-delta-recv-plugin.1.pod \
+	docs/nbdsync-formats.5.pod
