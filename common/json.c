@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "fault.h"
 #include "json.h"
 #include "log.h"
 
@@ -143,9 +144,14 @@ json_write_file (int dirfd, const char *path, const json_t *json)
       goto err;
     n += r;
   }
-  if (fsync (fd) == -1 ||
-      renameat (dirfd, tmp, dirfd, path) == -1 ||
-      sync_parent (dirfd, path) == -1)
+  FAULT_POINT ("json-write");
+  if (fsync (fd) == -1)
+    goto err;
+  FAULT_POINT ("json-rename");
+  if (renameat (dirfd, tmp, dirfd, path) == -1)
+    goto err;
+  FAULT_POINT ("json-sync");
+  if (sync_parent (dirfd, path) == -1)
     goto err;
   return 0;
 

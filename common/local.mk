@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += common/libcommon.la
 common_libcommon_la_SOURCES = \
 	common/cleanup.h \
 	common/clock.h \
+	common/fault.c common/fault.h \
 	common/frame.c common/frame.h \
 	common/json.c common/json.h \
 	common/log.c common/log.h \

@@ -22,6 +22,7 @@
 
 #include "cleanup.h"
 #include "clock.h"
+#include "fault.h"
 #include "log.h"
 #include "process.h"
 
@@ -82,6 +83,7 @@ process_start (struct process *p, const struct process_spec *spec)
   int fds[2], error;
   ssize_t r;
 
+  FAULT_POINT_OF ("process-start", name);
   if (pipe2 (fds, O_CLOEXEC) == -1) {
     log_error ("%s: pipe2: %m", name);
     return -1;
@@ -105,6 +107,7 @@ process_start (struct process *p, const struct process_spec *spec)
     return -1;
   }
   *p = (struct process) { .pid = pid, .name = name };
+  FAULT_POINT_OF ("process-started", name);
   return 0;
 }
 
@@ -149,9 +152,12 @@ process_stop (struct process *p, int timeout_ms)
 
   if (p->pid == 0)
     return 0;
+  FAULT_POINT_OF ("process-stop", p->name);
   kill (p->pid, SIGTERM);
-  if (process_wait (p, timeout_ms, &status))
+  if (process_wait (p, timeout_ms, &status)) {
+    FAULT_POINT_OF ("process-stopped", p->name);
     return status;
+  }
   kill (p->pid, SIGKILL);
   process_wait (p, -1, &status);
   return status;

@@ -29,6 +29,7 @@
 
 #include "bitmap-check.h"
 #include "cleanup.h"
+#include "fault.h"
 #include "log.h"
 #include "map.h"
 #include "pipeline.h"
@@ -395,6 +396,7 @@ make_plan (void)
              " of zeroes in %" PRIu64 " extents", record.frames,
              record.data_bytes, source.plan.zero_bytes,
              source.plan.runs.count);
+  FAULT_POINT ("send-planned");
   return source.record ? 0 : -1;
 }
 

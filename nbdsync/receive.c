@@ -25,6 +25,7 @@
 #include "agent.h"
 #include "cleanup.h"
 #include "commands.h"
+#include "fault.h"
 #include "json.h"
 #include "log.h"
 #include "replica.h"
@@ -68,6 +69,7 @@ receive_ready (struct receive *r)
     log_error ("%s: %m", r->path);
     return -1;
   }
+  FAULT_POINT ("receive-locked");
   r->replica = replica_open (r->dir, REPLICA_CREATE);
   return r->replica ? 0 : -1;
 }
@@ -198,6 +200,7 @@ verb_close (void *opaque, const json_t *request, json_t **ret)
   if (receive_ready (r) == -1)
     return -1;
   server_stop (&r->server, STOP_MS);
+  FAULT_POINT ("receive-close");
   if (replica_reload (r->replica) == -1 ||
       replica_discard_incoming (r->replica) == -1)
     return -1;
@@ -219,6 +222,7 @@ command_receive (int argc, char *argv[])
     return EXIT_USAGE;
   agent_serve (&(struct agent_server) {
       .role = "receive", .verbs = verbs, .opaque = &r });
+  FAULT_POINT ("receive-end");
   server_stop (&r.server, STOP_MS);
   replica_close (r.replica);
   if (r.lock_fd >= 0)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "fault.h"
 #include "log.h"
 #include "source.h"
 
@@ -76,4 +77,5 @@ scratch_remove (struct source_disk *d)
     runtime_dir_remove (d->scratch);
   free (d->scratch);
   d->scratch = NULL;
+  FAULT_POINT ("source-scratch-removed");
 }

@@ -21,6 +21,7 @@
 
 #include "cleanup.h"
 #include "clock.h"
+#include "fault.h"
 #include "flush.h"
 #include "json.h"
 #include "log.h"
@@ -130,6 +131,7 @@ add_pass_bitmap (struct source *s, struct source_disk *d,
                  char ret[BITMAP_NAME_MAX])
 {
   bitmap_name (d->chain, s->target, d->pass + 1, ret);
+  FAULT_POINT ("precopy-begin");
   return bitmap_add (s->qmp, d->disk, ret, d->granularity);
 }
 
@@ -146,6 +148,7 @@ begin_precopy (struct source *s, struct source_disk *d)
   if (add_pass_bitmap (s, d, bitmap) == -1 || take_map (s, d) == -1)
     return -1;
   strcpy (d->last_bitmap, bitmap);
+  FAULT_POINT ("precopy-map-taken");
   if (flush_disk (s->qmp, d->disk, &ms) == -1) {
     if (errno == EOPNOTSUPP)
       log_error ("%s: give more room for a spool by --scratch and "
@@ -153,9 +156,11 @@ begin_precopy (struct source *s, struct source_disk *d)
     return -1;
   }
   held (s, ms);
+  FAULT_POINT ("precopy-flushed");
   if (precopy_begin (s->qmp, d->disk, &d->state) == -1)
     return -1;
   spec.map = d->map;
+  FAULT_POINT ("precopy-state-read");
   return start_stream (s, d, false, &spec);
 }
 
@@ -182,6 +187,7 @@ end_precopy (struct source *s, struct source_disk *d)
   if (flush_disk (s->qmp, d->disk, &ms) == -1)
     return -1;
   held (s, ms);
+  FAULT_POINT ("precopy-end-flushed");
   r = precopy_check (s->qmp, d->disk, &d->state);
   precopy_state_reset (&d->state);
   return r;
@@ -251,6 +257,7 @@ begin_spool (struct source *s)
 {
   if (take_spool (s) == -1)
     return -1;
+  FAULT_POINT ("spool-taken");
   share_rate (s, s->disks.len);
   FOR_EACH_DISK (s, d) {
     struct stream_spec spec = {
@@ -402,6 +409,7 @@ source_next_pass (struct source *s, json_t **ret)
       json_array_append_new (
         list, json_pack ("{s:s, s:s}", "name", d->name,
                           "socket", d->stream.server.socket));
+  FAULT_POINT ("pass-begun");
   *ret = json_pack ("{s:o, s:b, s:i}", "disks", list,
                     "final", s->pass == PASS_FINAL,
                     "hold_ms", (int) s->hold_ms);
@@ -427,6 +435,7 @@ source_stop_streams (struct source *s)
     struct stream_stats stats = { 0 };
 
     stream_stop (&d->stream, d->in_pass ? &stats : NULL);
+    FAULT_POINT ("stream-stopped");
     add_stats (&d->done, &stats);
     d->in_pass = false;
     drop_file (&d->image);
@@ -453,6 +462,7 @@ source_end_pass (struct source *s, json_t **ret)
   if (s->pass == PASS_PRECOPY)
     r = s->stopped ? end_stopped (s) : judge_precopies (s);
   source_stop_streams (s);
+  FAULT_POINT ("pass-ended");
   *ret = json_pack ("{s:i}", "hold_ms", (int) s->hold_ms);
   return r;
 }

@@ -30,6 +30,7 @@
 #include "cleanup.h"
 #include "clock.h"
 #include "commands.h"
+#include "fault.h"
 #include "json.h"
 #include "log.h"
 #include "source.h"
@@ -150,6 +151,7 @@ verb_plan (void *opaque, const json_t *request, json_t **ret)
     s->stream.level = strdup ("auto");
   if (source_plan (s, request) == -1)
     return -1;
+  FAULT_POINT ("source-planned");
   *ret = source_plan_json (s);
   return 0;
 }
@@ -226,11 +228,18 @@ begin_disk (struct source *s, struct source_disk *d)
   bitmap_name (d->chain, s->target, 0, d->new_bitmap);
   strcpy (d->last_bitmap, d->base_bitmap);
   /* What has our tag now is a dead run's: we hold the lock. */
-  if (lock_chain (d) == -1 ||
-      (!s->stopped && spool_settle (s->qmp, d->tag) == -1) ||
-      remove_bitmaps (s, d, d->good_bitmap) == -1 ||
-      scratch_create (s, d) == -1)
+  if (lock_chain (d) == -1)
     return -1;
+  FAULT_POINT ("source-locked");
+  if (!s->stopped && spool_settle (s->qmp, d->tag) == -1)
+    return -1;
+  FAULT_POINT ("source-settled");
+  if (remove_bitmaps (s, d, d->good_bitmap) == -1)
+    return -1;
+  FAULT_POINT ("source-bitmaps-settled");
+  if (scratch_create (s, d) == -1)
+    return -1;
+  FAULT_POINT ("source-scratch-made");
   return 0;
 }
 
@@ -323,6 +332,7 @@ verb_commit (void *opaque, const json_t *request, json_t **ret)
     return -1;
   }
   source_stop_streams (s);
+  FAULT_POINT ("source-commit");
   /* What remains now is settled by the next run: the replica has it all. */
   return forget_bitmaps (s, true);
 }
@@ -334,6 +344,7 @@ verb_abort (void *opaque, const json_t *request, json_t **ret)
   bool keep = true;
 
   source_stop_streams (s);
+  FAULT_POINT ("source-abort");
   json_get_bool (request, "keep", &keep);
   if (keep || !s->target)
     return 0;
@@ -343,6 +354,7 @@ verb_abort (void *opaque, const json_t *request, json_t **ret)
 static void
 source_close (struct source *s)
 {
+  FAULT_POINT ("source-close");
   source_stop_streams (s);
   FOR_EACH_DISK (s, d) {
     scratch_remove (d);

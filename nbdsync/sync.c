@@ -26,6 +26,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "copy.h"
+#include "fault.h"
 #include "json.h"
 #include "log.h"
 #include "report.h"
@@ -109,6 +110,7 @@ make_plan (struct sync *s)
     log_error ("out of memory");
     return -1;
   }
+  FAULT_POINT ("sync-status");
   return call (s, &s->source, "plan", request, AGENT_REPLY_MS, &s->plan);
 }
 
@@ -160,6 +162,7 @@ open_session (struct sync *s)
                                          "receive.sock");
   if (!s->receiver_socket)
     return -1;
+  FAULT_POINT ("sync-opened");
   return call (s, &s->source, "begin",
                json_pack ("{s:s, s:I}", "session", s->session,
                           "target", (json_int_t) s->target),
@@ -278,10 +281,14 @@ run_passes (struct sync *s)
     }
     log_debug ("%s pass", s->final ? "final" : "precopy");
     s->pass_ms = clock_ms ();
-    if (copy_pass (s, pass) == -1 ||
-        call (s, &s->source, "end", NULL, AGENT_REPLY_MS, &ended) == -1)
+    FAULT_POINT ("sync-pass");
+    if (copy_pass (s, pass) == -1)
+      return -1;
+    FAULT_POINT ("sync-copied");
+    if (call (s, &s->source, "end", NULL, AGENT_REPLY_MS, &ended) == -1)
       return -1;
     note_hold (s, ended);
+    FAULT_POINT ("sync-pass-ended");
     update_stats (s, false);
   }
   return 0;
@@ -313,9 +320,11 @@ commit (struct sync *s)
                s->target);
     return -1;
   }
+  FAULT_POINT ("sync-generation");
   /* The replica is right; what this leaves undone the next run does. */
   if (call (s, &s->source, "commit", NULL, AGENT_REPLY_MS, NULL) == -1)
     log_debug ("the next run will remove the old bitmaps");
+  FAULT_POINT ("sync-committed");
   return 0;
 }
 
@@ -330,9 +339,11 @@ give_up (struct sync *s)
 
   /* No wait of what follows is broken off by the same signal again. */
   s->source.interrupt_fd = s->receive.interrupt_fd = -1;
+  FAULT_POINT ("sync-give-up");
   if (s->target && !s->receive_lost &&
       call (s, &s->receive, "close", NULL, AGENT_REPLY_MS, &replica) == 0)
     keep = has_target (s, replica);
+  FAULT_POINT ("sync-closed");
   if (!s->source_lost)
     call (s, &s->source, "abort", json_pack ("{s:b}", "keep", keep),
           AGENT_REPLY_MS, NULL);
@@ -344,6 +355,7 @@ run (struct sync *s)
   if (start_agents (s) == -1 || make_plan (s) == -1)
     return -1;
   log_debug ("%s", json_get_string (s->plan, "way"));
+  FAULT_POINT ("sync-planned");
   if (s->o.dry_run)
     return 0;
   if (nothing_to_do (s)) {
@@ -414,7 +426,9 @@ command_sync (int argc, char *argv[])
   failed = s.interrupt_fd == -1 || !s.dir || run (&s) == -1;
   busy = s.source.busy || s.receive.busy;
 
+  FAULT_POINT ("sync-end");
   agent_stop (&s.source);
+  FAULT_POINT ("sync-source-stopped");
   agent_stop (&s.receive);
   sync_report (&s, failed);
   if (s.dir)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "block.h"
+#include "fault.h"
 #include "log.h"
 #include "map-file.h"
 #include "spool.h"
@@ -29,14 +30,17 @@ map_take (struct qmp *qmp, const struct disk *disk, const char *bitmap,
   }
   if (block_node_create (qmp, node, path, disk->size) == -1)
     return -1;
+  FAULT_POINT ("map-node-created");
   r = block_map_merge (qmp, node, MAP_BITMAP, granularity, disk->node,
                        bitmap);
   saved = errno;
+  FAULT_POINT ("map-merged");
   /* The bits are in the file only when this has succeeded. */
   if (block_node_remove (qmp, node) == -1 && r == 0) {
     saved = errno;
     r = -1;
   }
+  FAULT_POINT ("map-closed");
   if (r == -1)
     unlink (path);
   errno = saved;

@@ -25,6 +25,7 @@
 
 #include "cleanup.h"
 #include "clock.h"
+#include "fault.h"
 #include "json.h"
 #include "log.h"
 #include "qmp.h"
@@ -294,11 +295,15 @@ qmp_try (struct qmp *qmp, const char *command, json_t *args, int timeout_ms,
     return -1;
   }
   log_trace ("%s: > %s", qmp->name, text);
+  if (strncmp (command, "query-", 6) != 0)
+    FAULT_POINT_OF ("qmp", command);
   len = strlen (text);
   text[len] = '\n';             /* in the place of the NUL */
   if (send_all (qmp, text, len + 1, deadline) == -1 ||
       wait_reply (qmp, command, id, timeout_ms, deadline, &reply) == -1)
     return -1;
+  if (strncmp (command, "query-", 6) != 0)
+    FAULT_POINT_OF ("qmp-done", command);
 
   value = json_object_get (reply, "return");
   if (value) {

@@ -32,6 +32,7 @@
 #include "block.h"
 #include "cleanup.h"
 #include "clock.h"
+#include "fault.h"
 #include "flush.h"
 #include "json.h"
 #include "log.h"
@@ -137,6 +138,7 @@ prepare (struct spool *s)
                            spec->disk->size) == -1)
       return -1;
     item->created = true;
+    FAULT_POINT ("spool-node-created");
     item->fd = open (spec->path, O_RDWR | O_CLOEXEC);
     if (item->fd == -1) {
       log_error ("%s: %m", spec->path);
@@ -147,6 +149,7 @@ prepare (struct spool *s)
                                        spec->granularity);
     if (reserve_space (item->fd, item->reserved) == -1)
       return no_room (item, item->reserved);
+    FAULT_POINT ("spool-reserved");
   }
   return 0;
 }
@@ -209,6 +212,7 @@ start (struct spool *s, unsigned *ret_ms)
   s->started = true;
   if (ret_ms)
     *ret_ms = clock_ms () - begin;
+  FAULT_POINT ("spool-started");
   return 0;
 }
 
@@ -333,6 +337,7 @@ close_file (struct spool *s, struct item *item)
     log_error ("%s: %m", item->spec->path);
     return -1;
   }
+  FAULT_POINT ("spool-synced");
   if (qmp_try (s->qmp, "blockdev-del",
                json_pack ("{ss}", "node-name", item->node),
                CLOSE_TIMEOUT_MS, NULL, &refusal) == -1) {
@@ -340,6 +345,7 @@ close_file (struct spool *s, struct item *item)
       log_error ("%s: blockdev-del: %s", item->node, refusal);
     return -1;
   }
+  FAULT_POINT ("spool-closed");
   if (reserve_trim (item->fd) == -1 || fsync (item->fd) == -1) {
     log_error ("%s: %m", item->spec->path);
     return -1;
@@ -350,6 +356,7 @@ close_file (struct spool *s, struct item *item)
 static int
 finish (struct spool *s)
 {
+  FAULT_POINT ("spool-copied");
   for (size_t i = 0; i < s->items.len; i++)
     if (qmp_execute (s->qmp, "job-dismiss",
                      json_pack ("{ss}", "id", s->items.ptr[i].node),
@@ -364,15 +371,18 @@ finish (struct spool *s)
                          spec->old_bitmap) == -1)
       return -1;
   }
+  FAULT_POINT ("spool-maps-merged");
   for (size_t i = 0; i < s->items.len; i++)
     if (close_file (s, &s->items.ptr[i]) == -1)
       return -1;
+  FAULT_POINT ("spool-complete");
   return 0;
 }
 
 static void
 undo (struct spool *s)
 {
+  FAULT_POINT ("spool-undo");
   for (size_t i = 0; i < s->items.len; i++)
     block_job_remove (s->qmp, s->items.ptr[i].node, UNDO_TIMEOUT_MS);
   for (size_t i = 0; i < s->items.len; i++) {
@@ -382,6 +392,7 @@ undo (struct spool *s)
     if (s->started && spec->new_bitmap)
       bitmap_remove (s->qmp, spec->disk->node, spec->new_bitmap);
   }
+  FAULT_POINT ("spool-undo-files");
   for (size_t i = 0; i < s->items.len; i++)
     if (s->items.ptr[i].created)
       unlink (s->items.ptr[i].spec->path);

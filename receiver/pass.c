@@ -18,6 +18,7 @@
 
 #include "apply.h"
 #include "cleanup.h"
+#include "fault.h"
 #include "log.h"
 #include "pass.h"
 #include "storage.h"
@@ -195,6 +196,7 @@ try_batch (struct disk *d, struct pass *pass, struct partial *p, bool last)
     if (intervals_add (&pass->taken, p->index, p->index + 1) == -1)
       return pass_fail (d, pass, p->index, "out of memory", 0);
     count_frame (pass, &p->envelope);
+    FAULT_POINT ("receive-frame");
     frames_drop (&pass->frames, p);
     return 0;
   case BAD_SUM:
@@ -315,6 +317,7 @@ try_record (struct disk *d, struct pass *pass, struct partial *p, bool last)
   applied = apply_record (p, &record, &first, &n, &wrong);
   error = errno;
   pthread_mutex_lock (&session_lock);
+  FAULT_POINT ("receive-record");
   if (applied == APPLIED) {
     {
       LOCK_FOR_SCOPE (&d->lock);
@@ -424,13 +427,16 @@ finish_image (struct disk *d, const struct pass *pass)
   for (int i = 0; i < 16; i++)
     entry->sum[i] ^= pass->sum[i];
   d->image.passes++;
+  FAULT_POINT ("receive-flushed");
   r = session_ops->close_pass (&d->image, &pass->record);
   if (r != 1)
     return r;
+  FAULT_POINT ("receive-last-disk");
   r = 0;
   for (struct disk *x = all_disks; x; x = x->next)
     if (image_close (&x->image) == -1)
       r = -1;
+  FAULT_POINT ("receive-images-closed");
   if (r == 0)
     r = session_ops->commit ();
   if (r == -1)
@@ -455,6 +461,7 @@ pass_close (struct disk *d, struct pass *pass)
 {
   int r, error;
 
+  FAULT_POINT ("receive-flush");
   pass->flushing = true;
   pass->busy++;
   pthread_mutex_unlock (&d->lock);

@@ -34,6 +34,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "fault.h"
 #include "json.h"
 #include "log.h"
 #include "manifest.h"
@@ -296,11 +297,16 @@ switch_current (const struct replica *r, uint64_t generation)
 
   generation_path (path, generation, NULL, "");
   if ((unlinkat (r->fd, "current.tmp", 0) == -1 && errno != ENOENT) ||
-      symlinkat (path, r->fd, "current.tmp") == -1 ||
-      renameat (r->fd, "current.tmp", r->fd, "current") == -1) {
+      symlinkat (path, r->fd, "current.tmp") == -1) {
     log_error ("%s/current: cannot switch: %m", r->path);
     return -1;
   }
+  FAULT_POINT ("replica-link-made");
+  if (renameat (r->fd, "current.tmp", r->fd, "current") == -1) {
+    log_error ("%s/current: cannot switch: %m", r->path);
+    return -1;
+  }
+  FAULT_POINT ("replica-switched");
   return sync_dir (r, ".");
 }
 
@@ -320,6 +326,7 @@ settle (struct replica *r, uint64_t *current)
   generation_path (path, last, NULL, "");
   if (fstatat (r->fd, path, &st, AT_SYMLINK_NOFOLLOW) == -1)
     return 0;                   /* a number that no commit has used */
+  FAULT_POINT ("replica-settle");
   if (read_manifest (r, last, &m) == -1) {
     if (errno != ENOENT)
       return -1;
@@ -477,6 +484,7 @@ replica_discard_incoming (struct replica *r)
                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd == -1 && errno == ENOENT)
     return 0;
+  FAULT_POINT ("replica-discard");
   if (fd == -1 || (unlinkat (fd, "session.json", 0) == -1 &&
                    errno != ENOENT) || fsync (fd) == -1) {
     log_error ("%s/" INCOMING ": cannot discard: %m", r->path);
@@ -484,6 +492,7 @@ replica_discard_incoming (struct replica *r)
       close (fd);
     return -1;
   }
+  FAULT_POINT ("replica-session-gone");
   dir = fdopendir (fd);
   if (!dir) {
     log_error ("%s/" INCOMING ": %m", r->path);
@@ -498,6 +507,7 @@ replica_discard_incoming (struct replica *r)
       rc = -1;
     }
   closedir (dir);
+  FAULT_POINT ("replica-images-gone");
   if (rc == 0 && unlinkat (r->fd, INCOMING, AT_REMOVEDIR) == -1) {
     log_error ("%s/" INCOMING ": %m", r->path);
     rc = -1;
@@ -531,12 +541,21 @@ replica_open_session (struct replica *r, uint64_t session,
     log_error ("%s: out of memory", r->path);
     return -1;
   }
-  if (replica_discard_incoming (r) == -1 ||
-      json_write_file (r->fd, LAST, last) == -1 ||
-      make_dir (r, INCOMING) == -1 ||
-      json_write_file (r->fd, SESSION, json) == -1 ||
-      sync_dir (r, GENERATIONS) == -1)
+  if (replica_discard_incoming (r) == -1)
     return -1;
+  FAULT_POINT ("session-number");
+  if (json_write_file (r->fd, LAST, last) == -1)
+    return -1;
+  FAULT_POINT ("session-number-given");
+  if (make_dir (r, INCOMING) == -1)
+    return -1;
+  FAULT_POINT ("session-dir-made");
+  if (json_write_file (r->fd, SESSION, json) == -1)
+    return -1;
+  FAULT_POINT ("session-written");
+  if (sync_dir (r, GENERATIONS) == -1)
+    return -1;
+  FAULT_POINT ("session-open");
   *ret_target = target;
   return 0;
 }
@@ -739,21 +758,28 @@ replica_commit (struct replica *r, struct manifest *m)
         walk_images (r, d->name, d->base, NULL) == -1)
       return -1;
   }
+  FAULT_POINT ("commit-images-synced");
   json = manifest_encode (m);
   if (!json ||
       json_write_file (r->fd, INCOMING "/manifest.json", json) == -1)
     return -1;
+  FAULT_POINT ("commit-manifest");
   generation_path (path, m->generation, NULL, "");
   if (renameat (r->fd, INCOMING, r->fd, path) == -1) {
     log_error ("%s/%s: %m", r->path, path);
     return -1;
   }
-  if (sync_dir (r, GENERATIONS) == -1 ||
-      switch_current (r, m->generation) == -1)
+  FAULT_POINT ("commit-renamed");
+  if (sync_dir (r, GENERATIONS) == -1)
+    return -1;
+  FAULT_POINT ("commit-rename-synced");
+  if (switch_current (r, m->generation) == -1)
     return -1;
 
+  FAULT_POINT ("commit-switched");
   /* It is committed; what follows is for people, and fails alone. */
   write_journal (r, m, &open);
+  FAULT_POINT ("commit-journal");
   generation_path (path, m->generation, "session", ".json");
   unlinkat (r->fd, path, 0);
   return replica_reload (r);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cleanup.h"
+#include "fault.h"
 #include "image.h"
 #include "log.h"
 #include "session.h"
@@ -214,6 +215,7 @@ dir_open (struct image *image, const struct session_record *r)
   layers_clear (&l);
   if (rc == -1)
     return -1;
+  FAULT_POINT ("receive-image-open");
   storage_export_name (image->id, export);
   image->writer = writer_start (image->name, export, config.depth,
                                 r->base == 0);
@@ -252,6 +254,7 @@ dir_commit (void)
 
   staged.time = time (NULL);
   rc = replica_commit (replica, &staged);
+  FAULT_POINT ("receive-committed");
   forget_session ();
   return rc;
 }
