@@ -40,6 +40,7 @@ TESTS += \
 	tests/test-delta-recv-dir.sh \
 	tests/test-delta-recv-disks.sh \
 	tests/test-delta-recv-enospc.sh \
+	tests/test-delta-recv-examples.sh \
 	tests/test-delta-recv-hostile.sh \
 	tests/test-delta-recv-lock.sh \
 	tests/test-delta-recv-memory.sh \

@@ -206,6 +206,12 @@ dir_open (struct image *image, const struct session_record *r)
   int rc;
 
   if (image->writer) {
+    if (strcmp (r->chain, image->entry.chain) != 0 ||
+        r->base != image->entry.base || r->size != image->entry.size) {
+      log_error ("%s: pass %" PRIu64 " has another chain, base or size than "
+                 "the one before", r->disk, r->pass);
+      return -1;
+    }
     writer_write_zeroes (image->writer);
     return 0;
   }

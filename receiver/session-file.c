@@ -214,8 +214,13 @@ file_admit (const char *export, const struct session_record *r, uint64_t id)
   struct marker old;
   const char *format;
 
-  if (is_open && session == id)
-    return 0;
+  if (is_open && session == id) {
+    if (strcmp (r->chain, marker.chain) == 0 && r->size == marker.size)
+      return 0;
+    log_error ("%s: pass %" PRIu64 " has another chain or size than the one "
+               "before", r->disk, r->pass);
+    return -1;
+  }
   if (r->pass != 1) {
     log_error ("%s: pass %" PRIu64 " of a session that is not open", r->disk,
                r->pass);

@@ -145,6 +145,7 @@ main (int argc, char *argv[])
     if (r == -1 ? nbd_get_errno () != want : want != 0) {
       fprintf (stderr, "command %d (%s): %s\n", i - 1, command,
                r == -1 ? nbd_get_error () : "succeeded");
+      nbd_close (nbd);
       return 1;
     }
   }

@@ -24,19 +24,28 @@ send "$d/w" vda
 send "$d/w" vda                 # the same again
 make --session a --pass 4 --extents "$d/plan"
 refused "$d/w" vda 'pass 4 after pass 2'
+make --session a --pass 3 --size 4194304 --extents "$d/plan"
+refused "$d/w" vda 'pass 3 has another chain, base or size'
+frames() { echo $(($(stat -c %s "$1") / 134217728 - 1)); }
+make --session a2 --not-final
+all=$(frames "$d/w")
+send "$d/w" vda
+make --session a2 --not-final --pass 2 --extents "$d/plan"
+send "$d/w" vda
 random_at "$d/disk" 32768 65536
 echo "32768 65536 data" >"$d/plan"
-make --session a --pass 3 --extents "$d/plan"
+make --session a2 --pass 3 --extents "$d/plan"
+cp "$d/w" "$d/w5"
 send "$d/w" vda
 same "$d/disk" "$d/replica/current/vda.qcow2"
-[[ $(field "$d/replica/current/manifest.json" disks.vda.frames) = 8 ]]
+[[ $(field "$d/replica/current/manifest.json" disks.vda.frames) = $((all + 2)) ]]
 
 # A whole stream again, after its commit: nothing happens, and it is fine.
 send "$d/w" vda
 [[ $(readlink "$d/replica/current") = generations/000001 ]]
 # Under the same id, something else.
 echo "0 65536 data" >"$d/plan"
-make --session a --base 1 --extents "$d/plan"
+make --session a2 --base 1 --extents "$d/plan"
 refused "$d/w" vda 'another record in the same session'
 
 # Two senders that make different things of one session.
