@@ -30,19 +30,25 @@ on_signal (int sig)
   ended = 1;
 }
 
+static void
+send_note (const char *message)
+{
+  CLEANUP_JSON json_t *note = json_pack ("{s:s}", "note", message);
+
+  if (note)
+    lines_write (STDOUT_FILENO, note);
+}
+
 /* The first error answers the request; what follows from it is a note. */
 static void
 sink (enum log_level level, const char *message)
 {
   LOCK_FOR_SCOPE (&lock);
 
-  if (level == LOG_LEVEL_ERROR && !first_error) {
+  if (level == LOG_LEVEL_ERROR && !first_error)
     first_error = strdup (message);
-    return;
-  }
-  CLEANUP_JSON json_t *note = json_pack ("{s:s}", "note", message);
-  if (note)
-    lines_write (STDOUT_FILENO, note);
+  else
+    send_note (message);
 }
 
 static char *
@@ -78,6 +84,8 @@ answer (const struct agent_server *server, const json_t *request)
   bool busy = r == -1 && errno == EBUSY;
 
   error = take_first_error ();
+  if (r == 0 && error)
+    send_note (error);          /* it could be done in spite of that */
   if (r == 0)
     line = json_pack ("{s:O?, s:O}", "id", json_object_get (request, "id"),
                       "ok", ok ? ok : (ok = json_object ()));

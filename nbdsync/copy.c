@@ -164,7 +164,7 @@ wait_for_news (copies *all, int interrupt_fd)
 
 int
 copies_run (copies *all, long connections, int interrupt_fd,
-            void (*tick) (void *opaque), void *opaque, char **ret_reason)
+            int (*tick) (void *opaque), void *opaque, char **ret_reason)
 {
   struct copy *failed = NULL;
 
@@ -180,7 +180,11 @@ copies_run (copies *all, long connections, int interrupt_fd,
       errno = EINTR;
       return -1;
     }
-    tick (opaque);
+    if (tick (opaque) == -1) {
+      stop_all (all);
+      errno = EIO;
+      return -1;
+    }
   }
   if (failed) {
     *ret_reason = reason_of (failed);

@@ -27,15 +27,16 @@ int copies_add (copies *all, const char *disk, const char *from_socket,
                 const char *to_socket);
 
 /* Run them all at once, each with --flush, and wait for the end of the
- * last.  tick is called about twice a second and at the end.  If one fails
- * the others are ended; so they are when interrupt_fd becomes readable.
+ * last.  tick is called about twice a second; if it returns -1, with a
+ * message, or interrupt_fd becomes readable, or one fails, the others are
+ * ended.
  * Returns 0 when all have succeeded; -1 with errno EINTR and no message if
  * interrupted; -1 otherwise with nbdcopy's words in *ret_reason (owned by
  * the caller), the message being the caller's, who may know better, or with
- * NULL there and a message, if nbdcopy could not be started.
+ * NULL there and a message, if tick said so or nbdcopy could not be started.
  */
 int copies_run (copies *all, long connections, int interrupt_fd,
-                void (*tick) (void *opaque), void *opaque,
+                int (*tick) (void *opaque), void *opaque,
                 char **ret_reason);
 
 void copies_free (copies *all);

@@ -41,6 +41,7 @@ static const char usage[] =
 "  --buffer=SIZE          memory at each end [256M]\n"
 "  --connections=N        of nbdcopy, for each disk [4]\n"
 "  --rate=BITS            at most so many bits a second, 100M say\n"
+"  --stall-timeout=N      give up when nothing has moved for N seconds [60]\n"
 "  --name=NAME            of the machine, for people [this host's name]\n"
 "  -e, --rsh=COMMAND      how to reach HOST [ssh]\n"
 "  --json                 the result as one JSON object\n"

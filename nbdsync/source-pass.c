@@ -147,6 +147,7 @@ begin_precopy (struct source *s, struct source_disk *d)
 
   if (add_pass_bitmap (s, d, bitmap) == -1 || take_map (s, d) == -1)
     return -1;
+  strcpy (d->sent_bitmap, d->last_bitmap);
   strcpy (d->last_bitmap, bitmap);
   FAULT_POINT ("precopy-map-taken");
   if (flush_disk (s->qmp, d->disk, &ms) == -1) {
@@ -178,6 +179,9 @@ begin_precopies (struct source *s)
   return 0;
 }
 
+/* The receiver has flushed all of the pass.  If nothing moved while it was
+ * read, the bitmap of the pass before has done its work.
+ */
 static int
 end_precopy (struct source *s, struct source_disk *d)
 {
@@ -190,14 +194,20 @@ end_precopy (struct source *s, struct source_disk *d)
   FAULT_POINT ("precopy-end-flushed");
   r = precopy_check (s->qmp, d->disk, &d->state);
   precopy_state_reset (&d->state);
+  if (r == 0 && d->sent_bitmap[0] &&
+      strcmp (d->sent_bitmap, d->good_bitmap) != 0)
+    r = bitmap_remove (s->qmp, d->disk->node, d->sent_bitmap);
   return r;
 }
 
-/* After a precopy pass: is what is left small enough for the final spool? */
+/* After a precopy pass: is what is left small enough for the final spool?
+ * If not, another pass, as long as each leaves clearly less than the last.
+ */
 static int
 judge_precopies (struct source *s)
 {
-  uint64_t left = 0;
+  uint64_t left = 0, before = s->left_bytes;
+  double seconds = (clock_ms () - s->pass_ms) / 1000.0;
 
   FOR_EACH_DISK (s, d) {
     if (d->precopy &&
@@ -206,12 +216,17 @@ judge_precopies (struct source *s)
       return -1;
     left += d->spool_bytes;
   }
-  log_debug ("%" PRIu64 " bytes are left for the final spool", left);
-  if (left > (uint64_t) s->final_limit) {
-    log_error ("%s: while a pass was sent the guest changed %" PRIu64
-               " bytes, more than the final spool may take (%" PRIi64
-               "): give it more room by --final-limit and --scratch, or a "
-               "faster link", s->spec, left, s->final_limit);
+  s->left_bytes = left;
+  s->more = left > (uint64_t) s->final_limit;
+  log_debug ("%" PRIu64 " bytes are left for %s", left,
+             s->more ? "another pass" : "the final spool");
+  if (s->more && left > before / 5 * 4) {
+    log_error ("%s: the guest writes faster than the link carries: in a pass "
+               "of %.0f s, which had %" PRIu64 " MiB to send, it changed %"
+               PRIu64 " MiB, and the final spool may take %" PRIi64 " MiB: "
+               "give that more room by --final-limit and --scratch, or sync "
+               "when the guest is quieter", s->spec, seconds, before >> 20,
+               left >> 20, s->final_limit >> 20);
     return -1;
   }
   return 0;
@@ -383,7 +398,7 @@ static bool
 precopies_wanted (const struct source *s)
 {
   FOR_EACH_DISK (s, d)
-    if (d->precopy && d->pass == 0)
+    if (d->precopy && (d->pass == 0 || s->more))
       return true;
   return false;
 }
@@ -392,14 +407,15 @@ int
 source_next_pass (struct source *s, json_t **ret)
 {
   json_t *list = json_array ();
-  bool first = precopies_wanted (s);
+  bool precopy = precopies_wanted (s);
   int r;
 
-  s->pass = first ? PASS_PRECOPY : PASS_FINAL;
+  s->pass = precopy ? PASS_PRECOPY : PASS_FINAL;
+  s->pass_ms = clock_ms ();
   if (s->stopped)
-    r = first ? begin_stopped (s) : begin_empty (s);
+    r = precopy ? begin_stopped (s) : begin_empty (s);
   else
-    r = first ? begin_precopies (s) : begin_spool (s);
+    r = precopy ? begin_precopies (s) : begin_spool (s);
   if (r == -1) {
     json_decref (list);
     return -1;

@@ -246,6 +246,7 @@ choose_ways (struct source *s)
     return -1;
   for (size_t i = 0; i < s->disks.len; i++)
     sum += s->disks.ptr[i].spool_bytes;
+  s->left_bytes = sum;
   s->way = "spool: all that is to be sent fits --scratch-limit";
   while (sum > (uint64_t) s->scratch_limit) {
     struct source_disk *largest = NULL;

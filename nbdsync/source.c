@@ -83,6 +83,27 @@ open_stopped (struct source *s, const char *list)
   return source_open_daemon (s);
 }
 
+/* While a machine migrates, its bitmaps are on the way as well. */
+static int
+check_migration (struct source *s)
+{
+  CLEANUP_JSON json_t *info = NULL;
+  const char *status, *refusal;
+
+  if (qmp_try (s->qmp, "query-migrate", NULL, QMP_TIMEOUT_MS, &info,
+               &refusal) == -1)
+    return refusal ? 0 : -1;    /* a storage daemon does not know it */
+  status = json_get_string (info, "status");
+  if (!status || strcmp (status, "none") == 0 ||
+      strcmp (status, "completed") == 0 || strcmp (status, "failed") == 0 ||
+      strcmp (status, "cancelled") == 0)
+    return 0;
+  log_error ("%s: the machine is migrating (%s): run again when that is "
+             "done", s->spec, status);
+  errno = EBUSY;
+  return -1;
+}
+
 static int
 verb_open (void *opaque, const json_t *request, json_t **ret)
 {
@@ -108,7 +129,7 @@ verb_open (void *opaque, const json_t *request, json_t **ret)
     if (!s->qmp)
       return -1;
   }
-  if (disks_list (s->qmp, &s->all) == -1)
+  if (check_migration (s) == -1 || disks_list (s->qmp, &s->all) == -1)
     return -1;
   *ret = json_pack ("{s:s}", "host", s->host);
   return 0;
@@ -285,7 +306,14 @@ verb_end (void *opaque, const json_t *request, json_t **ret)
 static int
 verb_stats (void *opaque, const json_t *request, json_t **ret)
 {
-  *ret = source_stats (opaque);
+  struct source *s = opaque;
+
+  /* A spool has all it needs; a precopy still needs its machine. */
+  if (s->pass == PASS_PRECOPY && s->qmp && !qmp_alive (s->qmp)) {
+    log_error ("%s: the machine has ended during a precopy", s->spec);
+    return -1;
+  }
+  *ret = source_stats (s);
   return 0;
 }
 
@@ -346,7 +374,7 @@ verb_abort (void *opaque, const json_t *request, json_t **ret)
   source_stop_streams (s);
   FAULT_POINT ("source-abort");
   json_get_bool (request, "keep", &keep);
-  if (keep || !s->target)
+  if (keep || !s->target || (!s->stopped && !qmp_alive (s->qmp)))
     return 0;
   return forget_bitmaps (s, false);
 }

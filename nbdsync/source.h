@@ -36,6 +36,7 @@ struct source_disk {
                                 be kept until the commit; "": none is good */
   char base_bitmap[BITMAP_NAME_MAX]; /* the same if it is the plan; "": full */
   char last_bitmap[BITMAP_NAME_MAX]; /* what the next pass must send */
+  char sent_bitmap[BITMAP_NAME_MAX]; /* what the pass in hand sends */
   char new_bitmap[BITMAP_NAME_MAX];  /* since the target generation */
   char *scratch;                /* private directory; owned */
   int lock_fd;                  /* of the chain; -1: not held */
@@ -75,6 +76,10 @@ struct source {
   char session[17];             /* id, 16 hexadecimal digits */
   uint64_t target, started;
   enum pass_state pass;
+  bool more;                    /* another precopy pass pays */
+  uint64_t left_bytes;          /* for the final spool, after the last pass;
+                                   before the first: what it has to send */
+  int64_t pass_ms;              /* when the pass in hand began */
   unsigned hold_ms;             /* longest time the guest may have waited */
   const char *way;              /* spool or precopy, for -v */
 };

@@ -104,7 +104,7 @@ static int
 parse_options (int argc, char *argv[], struct sync_options *o)
 {
   enum { FULL = 1, SCRATCH, SCRATCH_LIMIT, FINAL_LIMIT, GRANULARITY, LEVEL,
-         BATCH, BUFFER, CONNECTIONS, RATE, NAME, JSON, PROGRESS };
+         BATCH, BUFFER, CONNECTIONS, RATE, STALL, NAME, JSON, PROGRESS };
   static const struct option options[] = {
     { "full", no_argument, NULL, FULL },
     { "dry-run", no_argument, NULL, 'n' },
@@ -117,6 +117,7 @@ parse_options (int argc, char *argv[], struct sync_options *o)
     { "buffer", required_argument, NULL, BUFFER },
     { "connections", required_argument, NULL, CONNECTIONS },
     { "rate", required_argument, NULL, RATE },
+    { "stall-timeout", required_argument, NULL, STALL },
     { "name", required_argument, NULL, NAME },
     { "rsh", required_argument, NULL, 'e' },
     { "json", no_argument, NULL, JSON },
@@ -152,6 +153,10 @@ parse_options (int argc, char *argv[], struct sync_options *o)
       r = parse_number ("connections", optarg, 1, 64, &o->connections);
       break;
     case RATE: r = number (o, "rate", "rate", 1, INT64_MAX, true); break;
+    case STALL:
+      r = parse_number ("stall-timeout", optarg, 1, 86400,
+                        &o->stall_seconds);
+      break;
     case NAME: o->name = optarg; break;
     case 'e': o->rsh = optarg; break;
     case JSON: o->json = true; break;
@@ -168,6 +173,7 @@ sync_options_parse (int argc, char *argv[], struct sync_options *ret,
 {
   struct sync_options o = {
     .rsh = "ssh", .level = "auto", .connections = 4,
+    .stall_seconds = 60,
     .numbers = json_object (), .progress = isatty (STDERR_FILENO),
   };
 

@@ -21,7 +21,7 @@ struct sync_options {
   const char *scratch, *level, *name, *rsh;  /* not owned; may be NULL */
   json_t *numbers;              /* scratch_limit, batch ... that were given,
                                    by the names of the agents; owned */
-  long connections;
+  long connections, stall_seconds;
 };
 
 /* -1 with a message: the exit status is then in *ret_status. */

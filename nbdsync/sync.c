@@ -34,6 +34,7 @@
 #include "sync-options.h"
 
 #define SPOOL_MS (2 * 3600 * 1000) /* a spool or a map of a large disk */
+#define SYNC_STALL_FACTOR 10    /* for the receiver's sync to disk */
 
 struct sync {
   struct sync_options o;
@@ -52,6 +53,8 @@ struct sync {
 
   struct progress progress;
   int64_t pass_ms;              /* when the pass began */
+  uint64_t sent;                /* wire bytes, and when that last changed */
+  int64_t moved_ms;
   bool source_lost, receive_lost; /* the agent does not answer any more */
 };
 
@@ -169,27 +172,64 @@ open_session (struct sync *s)
                AGENT_REPLY_MS, NULL);
 }
 
-static void
-update_stats (struct sync *s, bool show)
+/* Put what the streams have done into the plan.  -1 if the source does not
+ * know, or says that the pass is void.
+ */
+static int
+update_stats (struct sync *s, json_t **ret)
 {
   CLEANUP_JSON json_t *stats = NULL;
 
   if (s->source_lost ||
       call (s, &s->source, "stats", NULL, AGENT_REPLY_MS, &stats) == -1)
-    return;
+    return -1;
   report_add_stats (planned_disks (s), stats);
-  if (show)
-    progress_show (&s->progress, stats,
-                   (clock_ms () - s->pass_ms) / 1000.0);
+  if (ret)
+    *ret = json_incref (stats);
+  return 0;
 }
 
-static void
+/* Do bytes still move?  When all was sent, the receiver syncs its disk,
+ * which may take much longer than a stall.
+ */
+static int
+check_stall (struct sync *s, const json_t *stats)
+{
+  uint64_t sent = 0, left = 0, v, planned;
+  int64_t now = clock_ms (), limit = s->o.stall_seconds * INT64_C (1000);
+  json_t *d;
+  size_t i;
+
+  json_array_foreach (json_object_get (stats, "disks"), i, d) {
+    if (json_get_u64 (d, "wire_bytes", &v) == 0)
+      sent += v;
+    if (json_get_u64 (d, "pass_planned", &planned) == 0 &&
+        json_get_u64 (d, "pass_sent", &v) == 0)
+      left += planned - v;
+  }
+  if (sent != s->sent || s->moved_ms < s->pass_ms) {
+    s->sent = sent;
+    s->moved_ms = now;
+  }
+  if (left == 0)
+    limit *= SYNC_STALL_FACTOR;
+  if (now - s->moved_ms < limit)
+    return 0;
+  log_error ("nothing has moved for %d s (--stall-timeout): is the link or "
+             "a host hanging?", (int) (limit / 1000));
+  return -1;
+}
+
+static int
 tick (void *opaque)
 {
   struct sync *s = opaque;
+  CLEANUP_JSON json_t *stats = NULL;
 
-  if (s->progress.on)
-    update_stats (s, true);
+  if (update_stats (s, &stats) == -1)
+    return -1;
+  progress_show (&s->progress, stats, (clock_ms () - s->pass_ms) / 1000.0);
+  return check_stall (s, stats);
 }
 
 /* Why did a copy fail?  The ends know better than nbdcopy. */
@@ -242,7 +282,7 @@ copy_pass (struct sync *s, const json_t *pass)
                     &reason);
     int error = errno;
     progress_clear (&s->progress);
-    update_stats (s, false);
+    update_stats (s, NULL);
     if (r == -1 && error == EINTR)
       log_error ("interrupted");
     else if (r == -1 && reason)
@@ -289,7 +329,7 @@ run_passes (struct sync *s)
       return -1;
     note_hold (s, ended);
     FAULT_POINT ("sync-pass-ended");
-    update_stats (s, false);
+    update_stats (s, NULL);
   }
   return 0;
 }
