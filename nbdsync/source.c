@@ -362,6 +362,8 @@ verb_commit (void *opaque, const json_t *request, json_t **ret)
   source_stop_streams (s);
   FAULT_POINT ("source-commit");
   /* What remains now is settled by the next run: the replica has it all. */
+  if (!s->stopped && !qmp_alive (s->qmp))
+    return 0;
   return forget_bitmaps (s, true);
 }
 
