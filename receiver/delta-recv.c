@@ -4,7 +4,8 @@
  * directory or an image.
  *
  *   delta-recv.c    nbdkit's callbacks (this file)
- *   disk.c, pass.c  connections, passes, binding; flush
+ *   disk.c, flush.c connections, binding, flush
+ *   pass.c          passes of sessions
  *   assemble.c      pieces of writes -> frames, in memory or spill.c's file
  *   apply.c         frames -> bodies: checked and unpacked
  *   writer.c        bodies -> NBD requests to the storage daemon, storage.c

@@ -2,7 +2,8 @@
 noinst_LTLIBRARIES += receiver/libreplica.la
 receiver_libreplica_la_SOURCES = \
 	receiver/manifest.c receiver/manifest.h \
-	receiver/replica.c receiver/replica.h
+	receiver/replica.c receiver/replica.h \
+	receiver/replica-commit.c receiver/replica-private.h
 
 plugin_LTLIBRARIES += receiver/nbdkit-delta-recv-plugin.la
 receiver_nbdkit_delta_recv_plugin_la_SOURCES = \
@@ -11,6 +12,7 @@ receiver_nbdkit_delta_recv_plugin_la_SOURCES = \
 	receiver/budget.c receiver/budget.h \
 	receiver/delta-recv.c \
 	receiver/disk.c receiver/disk.h \
+	receiver/flush.c \
 	receiver/image.c receiver/image.h \
 	receiver/intervals.c receiver/intervals.h \
 	receiver/pages.h \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What disk.c and pass.c share: a disk, its connections, its passes.  How
- * they work together is told at the top of disk.c.
+ * What disk.c, flush.c and pass.c share: a disk, its connections, its
+ * passes.  How they work together is told at the top of disk.c.
  */
 #ifndef NBDSYNC_PASS_H
 #define NBDSYNC_PASS_H
@@ -104,6 +104,16 @@ void disk_say (struct disk *d, const char *fmt, ...)
 
 struct pass *pass_new (uint64_t session);
 void pass_unref (struct disk *d, struct pass *pass);
+
+/* Bind a connection that is not, and move pieces that came on it (a set
+ * taken from it, or its own) to the pass.
+ */
+void conn_bind (struct conn *c, struct pass *pass);
+int conn_move (struct disk *d, struct conn *c, struct frames *from,
+               struct pass *pass);
+
+/* Log what was queued for the disk.  No lock of a disk is held. */
+void disk_tell (struct disk *d);
 
 /* Has that session been ended by a newer one? */
 bool session_is_fenced (uint64_t session);

@@ -38,24 +38,14 @@
 #include "json.h"
 #include "log.h"
 #include "manifest.h"
-#include "replica.h"
+#include "replica-private.h"
 
-#define GENERATIONS "generations"
-#define INCOMING GENERATIONS "/incoming"
 #define SESSION INCOMING "/session.json"
 #define LAST GENERATIONS "/last.json"
 #define LOCK_POLL_MS 20
 #define SMALL_MAX_BYTES 4096    /* of our small JSON files */
-#define PATH_BYTES 160          /* of a path inside DIR */
 
-struct replica {
-  char *path;                   /* absolute */
-  int fd;                       /* of DIR */
-  bool has_current;
-  struct manifest current;
-};
-
-static void
+void
 generation_path (char ret[PATH_BYTES], uint64_t generation,
                  const char *name, const char *suffix)
 {
@@ -63,9 +53,8 @@ generation_path (char ret[PATH_BYTES], uint64_t generation,
             generation, name ? "/" : "", name ? name : "", suffix);
 }
 
-/* Make renames in a directory last. */
-static int
-sync_dir (const struct replica *r, const char *path)
+int
+replica_sync_dir (const struct replica *r, const char *path)
 {
   CLEANUP_FD int fd = openat (r->fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -157,11 +146,8 @@ replica_lock_check (const char *dir, int fd)
 
 /* Reading. */
 
-/* The manifest of a generation.  -1 with errno ENOENT and no message if
- * there is none.
- */
-static int
-read_manifest (const struct replica *r, uint64_t generation,
+int
+replica_read_manifest (const struct replica *r, uint64_t generation,
                struct manifest *ret)
 {
   CLEANUP_JSON json_t *json = NULL;
@@ -264,13 +250,8 @@ read_last (const struct replica *r, uint64_t *ret)
   return 0;
 }
 
-struct open_session {
-  uint64_t id, target, opened;
-};
-
-/* session.json.  1 if a session is open, 0 if none is, -1 with a message. */
-static int
-read_session (const struct replica *r, struct open_session *ret)
+int
+replica_read_session (const struct replica *r, struct open_session *ret)
 {
   CLEANUP_JSON json_t *json = json_read_file (r->fd, SESSION,
                                               SMALL_MAX_BYTES);
@@ -290,8 +271,8 @@ read_session (const struct replica *r, struct open_session *ret)
 
 /* Commit, and what is left of one. */
 
-static int
-switch_current (const struct replica *r, uint64_t generation)
+int
+replica_switch_current (const struct replica *r, uint64_t generation)
 {
   char path[PATH_BYTES];
 
@@ -307,7 +288,7 @@ switch_current (const struct replica *r, uint64_t generation)
     return -1;
   }
   FAULT_POINT ("replica-switched");
-  return sync_dir (r, ".");
+  return replica_sync_dir (r, ".");
 }
 
 /* The last number given out may be of a commit that a crash cut short. */
@@ -327,7 +308,7 @@ settle (struct replica *r, uint64_t *current)
   if (fstatat (r->fd, path, &st, AT_SYMLINK_NOFOLLOW) == -1)
     return 0;                   /* a number that no commit has used */
   FAULT_POINT ("replica-settle");
-  if (read_manifest (r, last, &m) == -1) {
+  if (replica_read_manifest (r, last, &m) == -1) {
     if (errno != ENOENT)
       return -1;
     /* Not whole after all: it is what was being received. */
@@ -340,7 +321,8 @@ settle (struct replica *r, uint64_t *current)
   }
   manifest_reset (&m);
   log_debug ("%s: rolling generation %" PRIu64 " forward", r->path, last);
-  if (sync_dir (r, GENERATIONS) == -1 || switch_current (r, last) == -1)
+  if (replica_sync_dir (r, GENERATIONS) == -1 ||
+      replica_switch_current (r, last) == -1)
     return -1;
   *current = last;
   return 0;
@@ -356,7 +338,7 @@ replica_reload (struct replica *r)
     return -1;
   if (generation == 0)
     return 0;
-  if (read_manifest (r, generation, &m) == -1) {
+  if (replica_read_manifest (r, generation, &m) == -1) {
     if (errno == ENOENT)
       log_error ("%s/current: it has no manifest", r->path);
     return -1;
@@ -553,7 +535,7 @@ replica_open_session (struct replica *r, uint64_t session,
   if (json_write_file (r->fd, SESSION, json) == -1)
     return -1;
   FAULT_POINT ("session-written");
-  if (sync_dir (r, GENERATIONS) == -1)
+  if (replica_sync_dir (r, GENERATIONS) == -1)
     return -1;
   FAULT_POINT ("session-open");
   *ret_target = target;
@@ -565,7 +547,7 @@ replica_join_session (struct replica *r, uint64_t session, uint64_t target,
                       uint64_t *ret_target)
 {
   struct open_session open = { 0 };
-  int is_open = read_session (r, &open);
+  int is_open = replica_read_session (r, &open);
 
   if (is_open == -1)
     return -1;
@@ -579,208 +561,4 @@ replica_join_session (struct replica *r, uint64_t session, uint64_t target,
   log_error ("%s: generation %" PRIu64 " was not promised to this session, "
              "or a newer session has ended it", r->path, target);
   return -1;
-}
-
-/* Images. */
-
-char *
-replica_image (const struct replica *r, uint64_t generation, const char *disk)
-{
-  char path[PATH_BYTES], *ret;
-
-  if (generation == 0)
-    snprintf (path, sizeof path, INCOMING "/%s.qcow2", disk);
-  else
-    generation_path (path, generation, disk, ".qcow2");
-  if (asprintf (&ret, "%s/%s", r->path, path) == -1) {
-    log_error ("%s: %m", r->path);
-    return NULL;
-  }
-  return ret;
-}
-
-static uint64_t
-mtime_ns (const struct stat *st)
-{
-  return st->st_mtim.tv_sec * UINT64_C (1000000000) + st->st_mtim.tv_nsec;
-}
-
-/* Is the image as its manifest says? */
-static int
-check_image (const struct replica *r, const char *path,
-             const struct replica_disk *d)
-{
-  struct stat st;
-
-  if (stat (path, &st) == -1) {
-    log_error ("%s: %m", path);
-    return -1;
-  }
-  if ((uint64_t) st.st_size != d->image_bytes ||
-      mtime_ns (&st) != d->image_mtime_ns) {
-    log_error ("%s: changed since it was committed (booted, or copied "
-               "without its time?); only a full sync can build on it", path);
-    errno = ESTALE;
-    return -1;
-  }
-  return 0;
-}
-
-/* The images of a disk from 'generation' down.  Bases are strictly older,
- * so this ends.
- */
-static int
-walk_images (const struct replica *r, const char *disk, uint64_t generation,
-             strings *ret_images)
-{
-  while (generation != 0) {
-    CLEANUP_FREE char *path = replica_image (r, generation, disk);
-    const struct replica_disk *d;
-    struct manifest m;
-    int rc = -1;
-
-    if (!path)
-      return -1;
-    if (read_manifest (r, generation, &m) == -1) {
-      if (errno == ENOENT)
-        log_error ("%s: its generation has no manifest", path);
-      return -1;
-    }
-    d = manifest_disk (&m, disk);
-    if (!d)
-      log_error ("%s: not in the manifest of its generation", path);
-    else if (check_image (r, path, d) == 0) {
-      generation = d->base;
-      rc = 0;
-      if (ret_images && strings_append (ret_images, path) == -1) {
-        log_error ("%s: %m", path);
-        rc = -1;
-      }
-      else if (ret_images)
-        path = NULL;
-    }
-    manifest_reset (&m);
-    if (rc == -1)
-      return -1;
-  }
-  return 0;
-}
-
-int
-replica_images (const struct replica *r, const char *disk,
-                strings *ret_images)
-{
-  if (!r->has_current || !manifest_disk (&r->current, disk)) {
-    log_error ("%s: %s: not in the current generation", r->path, disk);
-    return -1;
-  }
-  return walk_images (r, disk, r->current.generation, ret_images);
-}
-
-/* Make the image of a disk in incoming durable and note what it is. */
-static int
-sync_image (const struct replica *r, struct replica_disk *d)
-{
-  CLEANUP_FREE char *path = replica_image (r, 0, d->name);
-  CLEANUP_FD int fd = -1;
-  struct stat st;
-
-  if (!path)
-    return -1;
-  fd = open (path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd == -1 || fsync (fd) == -1 || fstat (fd, &st) == -1) {
-    log_error ("%s: %m", path);
-    return -1;
-  }
-  d->image_bytes = st.st_size;
-  d->image_mtime_ns = mtime_ns (&st);
-  return 0;
-}
-
-static int
-write_journal (const struct replica *r, const struct manifest *m,
-               const struct open_session *open)
-{
-  CLEANUP_JSON json_t *json = NULL;
-  CLEANUP_FREE char *line = NULL;
-  CLEANUP_FD int fd = -1;
-  uint64_t data = 0, wire = 0;
-  size_t len;
-
-  for (size_t i = 0; i < m->disks.len; i++) {
-    data += m->disks.ptr[i].data_bytes;
-    wire += m->disks.ptr[i].wire_bytes;
-  }
-  json = json_pack ("{s:I, s:I, s:I, s:I, s:I}",
-                    "generation", (json_int_t) m->generation,
-                    "time", (json_int_t) m->time,
-                    "seconds", (json_int_t) (m->time > open->opened ?
-                                             m->time - open->opened : 0),
-                    "data_bytes", (json_int_t) data,
-                    "wire_bytes", (json_int_t) wire);
-  line = json ? json_dumps (json, JSON_COMPACT) : NULL;
-  if (!line)
-    goto err;
-  len = strlen (line);
-  line[len++] = '\n';           /* in the place of the NUL */
-  fd = openat (r->fd, "journal.jsonl",
-               O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-  if (fd == -1 || write (fd, line, len) != (ssize_t) len)
-    goto err;
-  return 0;
-
- err:
-  log_error ("%s/journal.jsonl: cannot write: %m", r->path);
-  return -1;
-}
-
-int
-replica_commit (struct replica *r, struct manifest *m)
-{
-  CLEANUP_JSON json_t *json = NULL;
-  struct open_session open;
-  char path[PATH_BYTES];
-  int is_open = read_session (r, &open);
-
-  if (is_open == -1)
-    return -1;
-  if (!is_open || open.id != m->session || open.target != m->generation) {
-    log_error ("%s: a newer session has ended this one", r->path);
-    return -1;
-  }
-  m->base = 0;
-  for (size_t i = 0; i < m->disks.len; i++) {
-    struct replica_disk *d = &m->disks.ptr[i];
-
-    if (d->base > m->base)
-      m->base = d->base;
-    if (sync_image (r, d) == -1 ||
-        walk_images (r, d->name, d->base, NULL) == -1)
-      return -1;
-  }
-  FAULT_POINT ("commit-images-synced");
-  json = manifest_encode (m);
-  if (!json ||
-      json_write_file (r->fd, INCOMING "/manifest.json", json) == -1)
-    return -1;
-  FAULT_POINT ("commit-manifest");
-  generation_path (path, m->generation, NULL, "");
-  if (renameat (r->fd, INCOMING, r->fd, path) == -1) {
-    log_error ("%s/%s: %m", r->path, path);
-    return -1;
-  }
-  FAULT_POINT ("commit-renamed");
-  if (sync_dir (r, GENERATIONS) == -1)
-    return -1;
-  FAULT_POINT ("commit-rename-synced");
-  if (switch_current (r, m->generation) == -1)
-    return -1;
-
-  FAULT_POINT ("commit-switched");
-  /* It is committed; what follows is for people, and fails alone. */
-  write_journal (r, m, &open);
-  FAULT_POINT ("commit-journal");
-  generation_path (path, m->generation, "session", ".json");
-  unlinkat (r->fd, path, 0);
-  return replica_reload (r);
 }

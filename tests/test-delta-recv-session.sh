@@ -38,14 +38,15 @@ make --session a2 --pass 3 --extents "$d/plan"
 cp "$d/w" "$d/w5"
 send "$d/w" vda
 same "$d/disk" "$d/replica/current/vda.qcow2"
-[[ $(field "$d/replica/current/manifest.json" disks.vda.frames) = $((all + 2)) ]]
+[[ $(field "$d/replica/current/manifest.json" disks.vda.frames) = \
+  $((all + 2)) ]]
 
 # A whole stream again, after its commit: nothing happens, and it is fine.
 send "$d/w" vda
-[[ $(readlink "$d/replica/current") = generations/000001 ]]
+[[ $(readlink "$d/replica/current") = generations/000002 ]]
 # Under the same id, something else.
 echo "0 65536 data" >"$d/plan"
-make --session a2 --base 1 --extents "$d/plan"
+make --session a2 --base 2 --extents "$d/plan"
 refused "$d/w" vda 'another record in the same session'
 
 # Two senders that make different things of one session.
