@@ -31,7 +31,8 @@ struct disk {
 static ops list;
 static struct disk disks[2];
 static uint32_t sectors;        /* of each disk */
-static uint32_t k;
+static uint32_t first = 1;      /* number of the log's first operation */
+static uint32_t k;              /* first - 1: none of them */
 static uint32_t before[OP_MAX_SECTORS];
 
 static bool
@@ -96,7 +97,7 @@ fill (uint32_t *now, struct run r, uint32_t writer)
 static void
 advance (void)
 {
-  const struct op *op = &list.ptr[k++];
+  const struct op *op = &list.ptr[k++ - (first - 1)];
 
   memcpy (before, disks[1].now + op->at.sector,
           op->at.count * sizeof before[0]);
@@ -142,14 +143,15 @@ static bool
 is_instant (FILE *say)
 {
   static const struct run nothing;
-  struct run last = k ? list.ptr[k - 1].at : nothing;
+  size_t n = k - (first - 1);   /* operations of the log that were done */
+  struct run last = n ? list.ptr[n - 1].at : nothing;
   struct run next = nothing;
   uint32_t next_value = 0;
   bool found;
 
-  if (k < list.len) {
-    next = list.ptr[k].at;
-    next_value = list.ptr[k].kind == OP_WRITE ? k + 1 : 0;
+  if (n < list.len) {
+    next = list.ptr[n].at;
+    next_value = list.ptr[n].kind == OP_WRITE ? k + 1 : 0;
   }
   found = differences (&disks[0], nothing, NULL, 0, say) == 0 &&
     differences (&disks[1], last, before, 0, say) == 0;
@@ -178,7 +180,7 @@ check_pair (const char *path_a, const char *path_b)
   read_image (path_a, &disks[0]);
   read_image (path_b, &disks[1]);
   newest = newest_writer (&disks[0]);
-  if (newest > list.len) {
+  if (newest > first - 1 + list.len) {
     printf ("%s: has operation %u, which never was\n", path_a, newest);
     return false;
   }
@@ -194,7 +196,7 @@ check_pair (const char *path_a, const char *path_b)
       if (say)
         is_instant (say);
     }
-    if (k == list.len)
+    if (k == first - 1 + list.len)
       break;
     advance ();
   }
@@ -203,12 +205,41 @@ check_pair (const char *path_a, const char *path_b)
   return false;
 }
 
+/* The last operation was cut: a trim may have done all of it. */
+static void
+complete_last (struct op *op)
+{
+  for (int i = 0; i < 2; i++)
+    if (!op->done[i]) {
+      op->zero[i].len = 0;
+      if (runs_append (&op->zero[i], op->at) == -1)
+        exit (EXIT_FAILURE);
+    }
+}
+
 int
 workload_check (int argc, char **argv)
 {
-  log_read (argv[0], &list);
-  if (list.len && !list.ptr[list.len - 1].done[1]) {
-    printf ("%s: the log does not end with a complete operation\n", argv[0]);
+  bool from = strcmp (argv[0], "--from") == 0;
+
+  if (from) {
+    for (int i = 0; i < 2; i++) {
+      read_image (argv[1 + i], &disks[i]);
+      memcpy (disks[i].now, disks[i].image, sectors * sizeof (uint32_t));
+    }
+    argc -= 3;
+    argv += 3;
+  }
+  log_read (argv[0], &list, &first);
+  if (list.len == 0)
+    first = from ? newest_writer (&disks[0]) + 1 : 1;
+  if (from && list.len)
+    complete_last (&list.ptr[list.len - 1]);
+  k = first - 1;
+  if (!from && list.len &&
+      (first != 1 || !list.ptr[list.len - 1].done[1])) {
+    printf ("%s: the log does not begin with operation 1 or end with a "
+            "complete one\n", argv[0]);
     return 1;
   }
   for (int i = 1; i < argc; i += 2)

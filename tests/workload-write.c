@@ -131,9 +131,10 @@ workload_write (int argc, char **argv)
   const struct sigaction act = { .sa_handler = on_signal };
   unsigned long rate = strtoul (argv[3], NULL, 10);
   unsigned long count = argc > 5 ? strtoul (argv[5], NULL, 10) : UINT32_MAX;
+  unsigned long first = argc > 6 ? strtoul (argv[6], NULL, 10) : 1;
   struct timespec due;
 
-  if (rate == 0 || count == 0) {
+  if (rate == 0 || count == 0 || first == 0) {
     fprintf (stderr, "workload: bad number\n");
     return 2;
   }
@@ -157,8 +158,8 @@ workload_write (int argc, char **argv)
   }
 
   clock_gettime (CLOCK_MONOTONIC, &due);
-  for (uint32_t k = 1; k <= count && !stop; k++) {
-    one_op (k, size / SECTOR);
+  for (uint32_t n = 0; n < count && !stop; n++) {
+    one_op (first + n, size / SECTOR);
     due.tv_nsec += 1000000000 / rate;
     due.tv_sec += due.tv_nsec / 1000000000;
     due.tv_nsec %= 1000000000;

@@ -3,11 +3,13 @@
  * workload: a guest's work on two disks A and B, and whether a pair of
  * images is these disks at one instant.
  *
- *   workload write LOG URI-A URI-B OPS-A-SECOND SEED [OPS]
+ *   workload write LOG URI-A URI-B OPS-A-SECOND SEED [OPS [FIRST]]
  *   workload check LOG A B [A B]...
+ *   workload check --from A B LOG [A B]...
  *
  * 'write' does one operation at a time: number k = 1, 2, 3, ... on A, then
- * the same on B, until it gets SIGTERM (or did OPS of them).  It logs each
+ * the same on B, until it gets SIGTERM (or did OPS of them).  Numbers begin
+ * with FIRST if the disks have something already.  It logs each
  * before it is issued and when it is done:
  *
  *   K write|trim|zero|zero-no-hole SECTOR COUNT
@@ -23,6 +25,8 @@
  * k is on either; k may be on its way, that is, any part of it on A and
  * nothing on B, or all on A and any part on B.  Every sector is compared.
  * Prints "A B: K" for each pair; exit 1 at the first that is no instant.
+ * --from gives the disks as they were before the log's first operation, and
+ * allows the last one to have been cut.
  */
 #include <config.h>
 
@@ -61,7 +65,7 @@ op_kind_of (const char *name)
 }
 
 static bool
-log_line (const char *line, ops *list)
+log_line (const char *line, ops *list, uint32_t *first)
 {
   struct op op = { 0 };
   unsigned k;
@@ -71,7 +75,9 @@ log_line (const char *line, ops *list)
 
   if (sscanf (line, "%u %15s %u %u", &k, name, &r.sector, &r.count) == 4) {
     kind = op_kind_of (name);
-    if (kind == -1 || k != list->len + 1)
+    if (list->len == 0)
+      *first = k;
+    if (kind == -1 || k == 0 || k != *first + list->len)
       return false;
     op.kind = kind;
     op.at = r;
@@ -81,10 +87,10 @@ log_line (const char *line, ops *list)
     return false;
   struct op *last = &list->ptr[list->len - 1];
   if (sscanf (line, "%u %c zero %u %u", &k, &disk, &r.sector, &r.count) == 4)
-    return k == list->len && (disk == 'a' || disk == 'b') &&
+    return k == *first + list->len - 1 && (disk == 'a' || disk == 'b') &&
       runs_append (&last->zero[disk == 'b'], r) == 0;
   if (sscanf (line, "%u %c %15s", &k, &disk, name) == 3 &&
-      strcmp (name, "done") == 0 && k == list->len &&
+      strcmp (name, "done") == 0 && k == *first + list->len - 1 &&
       (disk == 'a' || disk == 'b')) {
     last->done[disk == 'b'] = true;
     return true;
@@ -93,7 +99,7 @@ log_line (const char *line, ops *list)
 }
 
 void
-log_read (const char *path, ops *ret)
+log_read (const char *path, ops *ret, uint32_t *ret_first)
 {
   CLEANUP_FREE char *line = NULL;
   CLEANUP_FILE FILE *fp = fopen (path, "r");
@@ -104,7 +110,7 @@ log_read (const char *path, ops *ret)
     exit (EXIT_FAILURE);
   }
   while (getline (&line, &cap, fp) != -1) {
-    if (!log_line (line, ret)) {
+    if (!log_line (line, ret, ret_first)) {
       fprintf (stderr, "workload: %s: not a line of a log: %s", path, line);
       exit (EXIT_FAILURE);
     }
@@ -121,12 +127,15 @@ nbd_die (const char *object)
 int
 main (int argc, char **argv)
 {
-  if (argc >= 7 && argc <= 8 && strcmp (argv[1], "write") == 0)
+  if (argc >= 7 && argc <= 9 && strcmp (argv[1], "write") == 0)
     return workload_write (argc - 2, argv + 2);
-  if (argc >= 5 && argc % 2 && strcmp (argv[1], "check") == 0)
+  bool from = argc >= 8 && strcmp (argv[2], "--from") == 0;
+  if (argc >= 5 && argc % 2 == (from ? 0 : 1) &&
+      strcmp (argv[1], "check") == 0)
     return workload_check (argc - 2, argv + 2);
   fprintf (stderr,
-           "usage: workload write LOG URI-A URI-B OPS-A-SECOND SEED [OPS]\n"
-           "       workload check LOG A B [A B]...\n");
+           "usage: workload write LOG URI-A URI-B OPS-A-SECOND SEED "
+           "[OPS [FIRST]]\n"
+           "       workload check [--from A B] LOG A B [A B]...\n");
   return 2;
 }

@@ -47,8 +47,10 @@ sector_word (uint32_t k, uint32_t sector)
 #define SECTOR_BAD UINT32_MAX
 uint32_t sector_writer (const void *data, uint32_t sector);
 
-/* Parse a log; ops.ptr[k - 1] is operation k.  Exits if it is not one. */
-void log_read (const char *path, ops *ret);
+/* Parse a log; ops.ptr[k - *ret_first] is operation k.  Exits if it is not
+ * one.
+ */
+void log_read (const char *path, ops *ret, uint32_t *ret_first);
 
 void nbd_die (const char *object) __attribute__ ((noreturn));
 
