@@ -44,22 +44,40 @@ count (int fd, const char *name)
   return n;
 }
 
+/* Is it to stop when it is reached for the n-th time? */
+static bool
+is_wanted (const char *name, unsigned long n)
+{
+  const char *p = getenv ("NBDSYNC_FAULT");
+  size_t len = strlen (name);
+
+  for (; *p; p += strspn (p, ",")) {
+    size_t word = strcspn (p, ":,");
+    bool same = word == len && strncmp (p, name, len) == 0;
+    unsigned long nth = 1;
+
+    p += word;
+    if (*p == ':')
+      nth = strtoul (p + 1, NULL, 10);
+    p += strcspn (p, ",");
+    if (same && nth == n)
+      return true;
+  }
+  return false;
+}
+
 static void
 reached (const char *name)
 {
-  const char *wanted = getenv ("NBDSYNC_FAULT");
-  const char *colon = strrchr (wanted, ':');
-  size_t len = colon ? (size_t) (colon - wanted) : strlen (wanted);
-  unsigned long nth = colon ? strtoul (colon + 1, NULL, 10) : 1;
   CLEANUP_FD int fd = open (getenv ("NBDSYNC_FAULT_LOG"),
                             O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  bool stop = strlen (name) == len && strncmp (wanted, name, len) == 0;
   char line[LINE_BYTES];
+  bool stop;
   int n;
 
   if (fd == -1 || flock (fd, LOCK_EX) == -1)
     return;
-  stop = stop && count (fd, name) + 1 == nth;
+  stop = is_wanted (name, count (fd, name) + 1);
   n = snprintf (line, sizeof line, "%s %s %d %s\n",
                 stop ? "stopped" : "reached", name, (int) getpid (),
                 program_invocation_short_name);

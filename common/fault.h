@@ -3,11 +3,11 @@
  * Named points at which the crash tests (tests/crash/) stop a process, so
  * as to kill it or another one just there.
  *
- *   NBDSYNC_FAULT=NAME[:N]   whoever reaches NAME for the N-th time (1)
- *                            stops itself with SIGSTOP
- *   NBDSYNC_FAULT=list       nobody stops
- *   NBDSYNC_FAULT_LOG=FILE   gets a line for each point reached:
- *                            "reached|stopped NAME PID PROGRAM"
+ *   NBDSYNC_FAULT=NAME[:N],...   whoever reaches NAME for the N-th time (1)
+ *                                stops itself with SIGSTOP
+ *   NBDSYNC_FAULT=list           nobody stops
+ *   NBDSYNC_FAULT_LOG=FILE       gets a line for each point reached:
+ *                                "reached|stopped NAME PID PROGRAM"
  *
  * N counts the lines of FILE, so it is over all processes that share it.
  * Without the variable a point costs the load of an int.

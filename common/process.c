@@ -106,7 +106,8 @@ process_start (struct process *p, const struct process_spec *spec)
     log_error ("%s: cannot run: %m", name);
     return -1;
   }
-  *p = (struct process) { .pid = pid, .name = name };
+  *p = (struct process) { .pid = pid };
+  snprintf (p->name, sizeof p->name, "%s", name);
   FAULT_POINT_OF ("process-started", name);
   return 0;
 }

@@ -22,9 +22,11 @@
 
 DEFINE_VECTOR (argv_vector, const char *)
 
+#define PROCESS_NAME_MAX 32
+
 struct process {
   pid_t pid;                    /* 0: not running, or waited for */
-  const char *name;             /* argv[0] without its directory; not owned */
+  char name[PROCESS_NAME_MAX];  /* argv[0] without its directory, for people */
 };
 
 struct process_spec {
