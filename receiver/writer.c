@@ -90,21 +90,13 @@ wake (struct writer *w)
     log_debug ("%s: eventfd: %m", w->name);
 }
 
-/* In the thread: note the first error, and say it. */
+/* In the thread: say the first error, and then let others see it. */
 static void
 fail (struct writer *w, int error, const char *what, uint64_t offset)
 {
   CLEANUP_FREE char *died = NULL;
-  bool first;
 
-  {
-    LOCK_FOR_SCOPE (&w->lock);
-    first = w->error == 0;
-    if (first)
-      w->error = error;
-    pthread_cond_broadcast (&w->changed);
-  }
-  if (!first)
+  if (w->error != 0)            /* written by this thread alone */
     return;
   if (error == EIO)
     died = storage_death ();
@@ -115,6 +107,10 @@ fail (struct writer *w, int error, const char *what, uint64_t offset)
     log_error ("%s: %s at %" PRIu64 ": %s", w->name, what, offset, died);
   else
     log_error ("%s: %s at %" PRIu64 ": %m", w->name, what, offset);
+
+  LOCK_FOR_SCOPE (&w->lock);
+  w->error = error;
+  pthread_cond_broadcast (&w->changed);
 }
 
 static int
@@ -132,10 +128,22 @@ request_done (void *opaque, int *error)
     r->w->flushed = r->flush;
     pthread_cond_broadcast (&r->w->changed);
   }
-  return 1;                     /* retire it */
+  /* Not 1, to retire it at once: if the connection dies while a request is
+   * being sent, libnbd 1.14 would go on with one that it has freed.
+   */
+  return 0;
 }
 
-/* Called once for each request, however it ends. */
+static void
+retire_requests (struct writer *w)
+{
+  int64_t cookie;
+
+  while ((cookie = nbd_aio_peek_command_completed (w->nbd)) > 0)
+    nbd_aio_command_completed (w->nbd, cookie);
+}
+
+/* Called once for each request, however it ends, when it is retired. */
 static void
 request_free (void *opaque)
 {
@@ -271,6 +279,7 @@ send_requests (struct writer *w)
     bool drop, stop;
     uint64_t flush = 0;
 
+    retire_requests (w);
     {
       LOCK_FOR_SCOPE (&w->lock);
       take_body_locked (w);

@@ -33,7 +33,7 @@ bad "$where: a frame in the wrong slot" --flip 3:8
 bad "$where: the batch is too long" --claim 3:4294967296 --stored
 bad "$where: the batch is too long" --claim 3:18446744073709551615
 bad "$where: an extent is beyond the end" --beyond 3
-bad "$where: of another session" --alien 3
+bad 'vda: frame [0-9], .*: of another session' --alien 3
 bad "$where: its checksum is wrong" --cut 3
 bad 'vda: 2 of 8 frames are missing' --frames 8
 bad 'vda: frame [456], .*: beyond the last one' --frames 3
