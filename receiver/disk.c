@@ -56,23 +56,38 @@ image_close (struct image *image)
   return storage_close (image->id);
 }
 
+static strings
+take_messages_locked (struct disk *d)
+{
+  strings messages = d->messages;
+
+  d->messages = (strings) { 0 };
+  return messages;
+}
+
+static void
+log_messages (strings *messages)
+{
+  int saved = errno;
+
+  for (size_t i = 0; i < messages->len; i++) {
+    log_error ("%s", messages->ptr[i]);
+    free (messages->ptr[i]);
+  }
+  strings_reset (messages);
+  errno = saved;
+}
+
 void
 disk_tell (struct disk *d)
 {
-  int saved = errno;
   strings messages;
 
   {
     LOCK_FOR_SCOPE (&d->lock);
-    messages = d->messages;
-    d->messages = (strings) { 0 };
+    messages = take_messages_locked (d);
   }
-  for (size_t i = 0; i < messages.len; i++) {
-    log_error ("%s", messages.ptr[i]);
-    free (messages.ptr[i]);
-  }
-  strings_reset (&messages);
-  errno = saved;
+  log_messages (&messages);
 }
 
 /* Connections. */
@@ -180,37 +195,48 @@ warn_unflushed (struct disk *d)
   }
 }
 
+/* With the session lock: a name that never had a session need not be
+ * remembered.
+ */
+static void
+forget_if_unused (struct disk *d)
+{
+  struct disk **p;
+
+  if (d->conns || d->current)
+    return;
+  for (p = &all_disks; *p != d; p = &(*p)->next)
+    ;
+  *p = d->next;
+  disk_free (d);
+}
+
 void
 disk_disconnect (struct conn *c)
 {
-  struct disk *d = c->disk, **p;
+  struct disk *d = c->disk;
+  strings messages;
 
   {
     LOCK_FOR_SCOPE (&session_lock);
-    LOCK_FOR_SCOPE (&d->lock);
-    for (struct conn **x = &d->conns; *x; x = &(*x)->next)
-      if (*x == c) {
-        *x = c->next;
-        break;
-      }
-    if (!d->conns)
-      warn_unflushed (d);
-    if (c->pass)
-      conn_unbind (c);
-    frames_reset (&c->nascent);
-    free (c);
+    {
+      LOCK_FOR_SCOPE (&d->lock);
+      for (struct conn **x = &d->conns; *x; x = &(*x)->next)
+        if (*x == c) {
+          *x = c->next;
+          break;
+        }
+      if (!d->conns)
+        warn_unflushed (d);
+      if (c->pass)
+        conn_unbind (c);
+      frames_reset (&c->nascent);
+      free (c);
+      messages = take_messages_locked (d);
+    }
+    forget_if_unused (d);
   }
-  disk_tell (d);
-
-  /* A name that never had a session need not be remembered. */
-  LOCK_FOR_SCOPE (&session_lock);
-  for (p = &all_disks; *p != d; p = &(*p)->next)
-    if (!*p)
-      return;
-  if (!d->conns && !d->current) {
-    *p = d->next;
-    disk_free (d);
-  }
+  log_messages (&messages);
 }
 
 /* Binding. */

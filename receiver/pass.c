@@ -256,6 +256,12 @@ open_image (struct disk *d, uint64_t session,
                d->name, session);
     return -1;
   }
+  if (d->current && d->current->session == session &&
+      d->current->record.final) {
+    log_error ("%s: pass %" PRIu64 " after the final one of its session",
+               d->name, record->pass);
+    return -1;
+  }
   if (image->session == session && image->passes > 0 &&
       record->pass != image->passes + 1) {
     log_error ("%s: pass %" PRIu64 " after pass %" PRIu64 " of its session",

@@ -24,6 +24,9 @@ send "$d/wire.a" a
 [[ ! -e $d/replica/current ]] || die "one of two disks was committed"
 client a flush
 [[ ! -e $d/replica/current ]] || die "one of two disks was committed twice"
+make 000000000000000a a,b a 1 --pass 2 --extents /dev/null
+client a "!slot:$d/wire.a:0"
+grep -q 'another record in the same session' "$d/recv.log"
 send "$d/wire.b" b
 same "$d/a" "$d/replica/current/a.qcow2"
 same "$d/b" "$d/replica/current/b.qcow2"
