@@ -8,6 +8,7 @@ common_libcommon_la_SOURCES = \
 	common/json.c common/json.h \
 	common/log.c common/log.h \
 	common/process.c common/process.h \
+	common/runtime-dir.c common/runtime-dir.h \
 	common/session-record.c common/session-record.h \
 	common/vector.h
 common_libcommon_la_LIBADD = $(JANSSON_LIBS) $(ZSTD_LIBS) $(XXHASH_LIBS)

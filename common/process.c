@@ -5,7 +5,6 @@
  */
 #include <config.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -347,41 +346,4 @@ socket_connect (const char *path)
     if (errno != EINTR)
       return -1;
   return TAKE_FD (fd);
-}
-
-char *
-runtime_dir_create (void)
-{
-  const char *bases[] = { getenv ("XDG_RUNTIME_DIR"), "/run", "/tmp" };
-
-  for (size_t i = 0; i < sizeof bases / sizeof bases[0]; i++) {
-    char *dir;
-
-    /* Room for "/nbdsync-XXXXXX/" and a name in 107 bytes. */
-    if (!bases[i] || bases[i][0] != '/' || strlen (bases[i]) > 50)
-      continue;
-    if (asprintf (&dir, "%s/nbdsync-XXXXXX", bases[i]) == -1)
-      break;
-    if (mkdtemp (dir))
-      return dir;
-    free (dir);
-  }
-  log_error ("no directory for sockets: neither /run nor /tmp can be "
-             "written: %m");
-  return NULL;
-}
-
-void
-runtime_dir_remove (const char *dir)
-{
-  DIR *d = opendir (dir);
-  struct dirent *entry;
-
-  if (!d)
-    return;
-  while ((entry = readdir (d)))
-    if (strcmp (entry->d_name, ".") != 0 && strcmp (entry->d_name, "..") != 0)
-      unlinkat (dirfd (d), entry->d_name, 0);
-  closedir (d);
-  rmdir (dir);
 }

@@ -69,13 +69,4 @@ int socket_listen (const char *path);
 /* Connect to one.  -1 with errno set and no message. */
 int socket_connect (const char *path);
 
-/* A private directory (0700) below $XDG_RUNTIME_DIR, /run or /tmp, whichever
- * can be written and is short enough for sockets in it.  The caller frees
- * the name and removes the directory.  NULL with a message.
- */
-char *runtime_dir_create (void);
-
-/* Remove a directory made by runtime_dir_create and the files in it. */
-void runtime_dir_remove (const char *dir);
-
 #endif /* NBDSYNC_PROCESS_H */

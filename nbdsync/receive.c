@@ -30,6 +30,7 @@
 #include "log.h"
 #include "replica.h"
 #include "replica-json.h"
+#include "runtime-dir.h"
 #include "server.h"
 
 #define LOCK_WAIT_MS 10000      /* for an agent that is about to end */

@@ -17,6 +17,7 @@
 #include "cleanup.h"
 #include "fault.h"
 #include "log.h"
+#include "runtime-dir.h"
 #include "source.h"
 
 #define FALLBACK "/var/tmp"     /* for disks that are no files */

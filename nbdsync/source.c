@@ -33,6 +33,7 @@
 #include "fault.h"
 #include "json.h"
 #include "log.h"
+#include "runtime-dir.h"
 #include "source.h"
 #include "spool.h"
 

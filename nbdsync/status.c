@@ -16,6 +16,7 @@
 #include "commands.h"
 #include "json.h"
 #include "log.h"
+#include "runtime-dir.h"
 
 static int
 ask (const struct place *target, const char *rsh, json_t **ret)

@@ -30,6 +30,7 @@
 #include "json.h"
 #include "log.h"
 #include "report.h"
+#include "runtime-dir.h"
 #include "session-record.h"
 #include "sync-options.h"
 

@@ -22,6 +22,7 @@
 #include "json.h"
 #include "log.h"
 #include "process.h"
+#include "runtime-dir.h"
 #include "vhost-flush.h"
 
 #define EXPORT_ID "nbdsync-flush"

@@ -26,6 +26,7 @@
 #include "log.h"
 #include "process.h"
 #include "qmp.h"
+#include "runtime-dir.h"
 #include "storage.h"
 
 #define STOP_TIMEOUT_MS 10000   /* for a clean end: it syncs its images */
