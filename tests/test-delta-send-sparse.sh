@@ -9,6 +9,8 @@ SECONDS=0
 nbdkit -U - --filter=delta-send --filter=cow \
   data 'data=(0x41 * 65536) @0x7ffffff0000 (0x42 * 65536)' size=8T \
   "delta-stats=$d/stats" --run "nbdcopy \"\$uri\" '$d/wire'"
+echo "8 TiB: $SECONDS s"
+((SECONDS < 10))                # a second, on a machine that is not busy
 diff <(extents "$d/wire") - <<END
 0 65536 data
 65536 $((0x7ffffff0000 - 65536)) zero
@@ -16,7 +18,6 @@ $((0x7ffffff0000)) 65536 data
 END
 [[ $(jq .size <("$builddir/tests/wire-apply" "$d/wire" "$d/out")) = \
    8796093022208 ]]
-((SECONDS < 5))
 
 # 65536 clusters; the plan from a list, the data from a pattern.
 awk 'BEGIN { for (i = 0; i < 1048576; i += 16)
@@ -25,7 +26,8 @@ increment "$d/session"
 SECONDS=0
 serve clusters null 64G "delta-extents=$d/list" "delta-session=$d/session"
 nbdinfo --size "$(uri_of clusters)"
-((SECONDS < 5))
+echo "65536 clusters: $SECONDS s"
+((SECONDS < 10))
 (($(peak_of "$started") < 64 * 1024))
 nbdcopy "$(uri_of clusters)" "$d/wire2"
 [[ $(extents "$d/wire2" | awk '{ n += $2 } END { printf "%d %.0f", NR, n }') = \
