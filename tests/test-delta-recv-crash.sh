@@ -71,10 +71,11 @@ rm "$d/r/generations/last.json"
 start_recv dir="$d/r"
 wire --disk vda --chain $chain --batch 1048576 "$d/disk.1" "$d/wire.1"
 start client vda "slot:$d/wire.1:0" "slot:$d/wire.1:1" "touch:$d/begun" \
-  "wait:$d/never"
+  "wait:$d/end"
 wait_for 10 test -e "$d/begun"
 kill -9 "$recv"
 wait "$recv" || true
+touch "$d/end"
 [[ $(readlink "$d/r/current") = generations/000004 ]]
 same "$d/disk.2" "$d/r/current/vda.qcow2"
 start_recv dir="$d/r"
