@@ -10,7 +10,7 @@ requires mount -t tmpfs -o size=12M none "$d/mnt"
 chain=11111111-2222-3333-4444-555555555555
 truncate -s 32M "$d/disk"
 random_at "$d/disk" 0 $((4 << 20))
-start_recv dir="$d/mnt/replica" buffer=4M
+start_recv dir="$d/mnt/replica" buffer=64M
 wire --disk vda --chain $chain --batch 1048576 "$d/disk" "$d/wire"
 send "$d/wire" vda
 cp "$d/disk" "$d/disk.1"
@@ -23,6 +23,8 @@ same "$d/disk.1" "$d/mnt/replica/current/vda.qcow2"
 qemu-img check -q "$d/mnt/replica/current/vda.qcow2"
 
 # Full of pieces that cannot be placed yet.
+stop_recv
+start_recv dir="$d/mnt/replica" buffer=4M
 wire --disk vda --chain $chain --batch 1048576 "$d/disk" "$d/wire"
 : >"$d/recv.log"
 commands=()
@@ -30,7 +32,7 @@ for ((i = 1; i < 16; i++)); do commands+=("slot:$d/wire:$i"); done
 client vda "${commands[@]}" && die "more pieces than there is space"
 grep -q 'vda: frame .*: the temporary file .*No space left' "$d/recv.log"
 
-# The journal of bytes free: the space comes back, and so does success.
+# The space comes back, and so does success.
 mount -o remount,size=64M "$d/mnt"
 wire --disk vda --chain $chain --batch 1048576 "$d/disk" "$d/wire"
 send "$d/wire" vda
