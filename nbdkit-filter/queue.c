@@ -244,8 +244,10 @@ queue_mark_read (struct queue *q, struct frame *f, uint32_t start,
   q->stats.sent_bytes += end - start;
   if (frame_mark_read (f, start, end)) {
     f->done = true;
-    if (!slot->sent)
+    if (!slot->sent) {
+      q->stats.frames_sent++;
       q->stats.disk_bytes_sent += f->data_bytes + f->zero_bytes;
+    }
     slot->sent = true;
   }
 }

@@ -25,7 +25,8 @@ struct queue_stats {
   uint64_t frames_built;        /* each counted once, as are: */
   uint64_t data_bytes, zero_bytes, packed_bytes;
   uint64_t sent_bytes;          /* of frames, handed to readers */
-  uint64_t disk_bytes_sent;     /* described by frames that are wholly read */
+  uint64_t frames_sent;         /* wholly read */
+  uint64_t disk_bytes_sent;     /* described by these */
   uint64_t bytes;               /* ready to be read */
 };
 

@@ -42,7 +42,7 @@ static json_t *
 stats_encode (const struct pipeline_stats *s, uint64_t planned_bytes)
 {
   return json_pack ("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
-                    " s:I, s:I, s:i}",
+                    " s:I, s:I, s:I, s:i}",
                     "frames", (json_int_t) s->frames,
                     "frames_built", (json_int_t) s->queue.frames_built,
                     "planned_bytes", (json_int_t) planned_bytes,
@@ -51,6 +51,7 @@ stats_encode (const struct pipeline_stats *s, uint64_t planned_bytes)
                     "data_bytes", (json_int_t) s->queue.data_bytes,
                     "packed_bytes", (json_int_t) s->queue.packed_bytes,
                     "sent_bytes", (json_int_t) s->queue.sent_bytes,
+                    "frames_sent", (json_int_t) s->queue.frames_sent,
                     "disk_bytes_sent",
                     (json_int_t) s->queue.disk_bytes_sent,
                     "queue_bytes", (json_int_t) s->queue.bytes,

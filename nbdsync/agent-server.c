@@ -51,8 +51,8 @@ sink (enum log_level level, const char *message)
     send_note (message);
 }
 
-static char *
-take_first_error (void)
+char *
+agent_take_error (void)
 {
   LOCK_FOR_SCOPE (&lock);
 
@@ -83,7 +83,7 @@ answer (const struct agent_server *server, const json_t *request)
   int r = run_verb (server, request, &ok);
   bool busy = r == -1 && errno == EBUSY;
 
-  error = take_first_error ();
+  error = agent_take_error ();
   if (r == 0 && error)
     send_note (error);          /* it could be done in spite of that */
   if (r == 0)
@@ -123,5 +123,5 @@ agent_serve (const struct agent_server *server)
         break;
     }
   lines_reset (&lines);
-  free (take_first_error ());
+  free (agent_take_error ());
 }

@@ -165,6 +165,8 @@ agent_call (struct agent *a, const char *verb, json_t *args,
       log_debug ("%s: %s", agent_name (a), note);
       continue;
     }
+    if (json_get_u64 (line, "id", &got) == 0 && got < id)
+      continue;                 /* of a call that was interrupted */
     if (json_get_u64 (line, "id", &got) == -1 || got != id) {
       agent_failed (a, EBADMSG);
       errno = EBADMSG;

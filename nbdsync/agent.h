@@ -77,4 +77,9 @@ struct agent_server {
 };
 void agent_serve (const struct agent_server *server);
 
+/* Take the first error that the running verb has reported, which is then
+ * not an error of the request; NULL if there was none.  The caller frees it.
+ */
+char *agent_take_error (void);
+
 #endif /* NBDSYNC_AGENT_H */

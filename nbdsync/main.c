@@ -128,7 +128,7 @@ one_argument (int argc, char *argv[], const char *what, const char **ret)
   if (first == -1)
     return -1;
   if (first + 1 != argc) {
-    log_error ("%s: it takes one argument, %s", argv[0], what);
+    log_error ("it takes one argument, %s", what);
     return -1;
   }
   *ret = argv[first];
@@ -234,9 +234,12 @@ main (int argc, char *argv[])
     return EXIT_USAGE;
   }
   for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-    if (strcmp (argv[1], verbs[i].name) == 0)
+    if (strcmp (argv[1], verbs[i].name) == 0) {
+      argv[1] = argv[0];        /* getopt's messages start with it */
       return verbs[i].run (argc - 1, argv + 1);
-  if (strcmp (argv[1], "--help") == 0)
+    }
+  if (strcmp (argv[1], "--help") == 0 || strcmp (argv[1], "-h") == 0 ||
+      strcmp (argv[1], "help") == 0)
     common_option (OPTION_HELP);
   if (strcmp (argv[1], "--version") == 0)
     common_option (OPTION_VERSION);

@@ -75,6 +75,31 @@ receive_ready (struct receive *r)
   return r->replica ? 0 : -1;
 }
 
+/* The replica as JSON; a disk whose images are not what their manifests say
+ * has a member "problem".
+ */
+static json_t *
+describe (const struct replica *replica)
+{
+  json_t *json = replica_to_json (replica), *d;
+  size_t i;
+
+  json_array_foreach (json_object_get (json, "disks"), i, d) {
+    strings images = { 0 };
+
+    if (replica_images (replica, json_get_string (d, "name"),
+                        &images) == -1) {
+      CLEANUP_FREE char *problem = agent_take_error ();
+      json_object_set_new (d, "problem",
+                           json_string (problem ? problem : "unreadable"));
+    }
+    for (size_t j = 0; j < images.len; j++)
+      free (images.ptr[j]);
+    strings_reset (&images);
+  }
+  return json;
+}
+
 /* Only look: no lock, and nothing is made.  ENOENT is "exists": false. */
 static int
 look (const struct receive *r, json_t **ret)
@@ -83,8 +108,7 @@ look (const struct receive *r, json_t **ret)
 
   if (!replica && errno != ENOENT)
     return -1;
-  *ret = replica ? replica_to_json (replica) : json_pack ("{s:i}",
-                                                          "generation", 0);
+  *ret = replica ? describe (replica) : json_pack ("{s:i}", "generation", 0);
   if (*ret)
     json_object_set_new (*ret, "exists", json_boolean (replica != NULL));
   replica_close (replica);
@@ -102,14 +126,14 @@ verb_status (void *opaque, const json_t *request, json_t **ret)
     return look (r, ret);
   if (receive_ready (r) == -1)
     return -1;
-  *ret = replica_to_json (r->replica);
+  *ret = describe (r->replica);
   return *ret ? 0 : -1;
 }
 
 static int
 start_receiver (struct receive *r, const json_t *request)
 {
-  CLEANUP_FREE char *dir = NULL, *lock = NULL, *buffer = NULL;
+  CLEANUP_FREE char *dir = NULL, *lock = NULL, *buffer = NULL, *rate = NULL;
   const char *disk = json_get_string (request, "disk");
   uint64_t bytes;
 
@@ -124,12 +148,27 @@ start_receiver (struct receive *r, const json_t *request)
   if (json_get_u64 (request, "buffer", &bytes) == 0 &&
       asprintf (&buffer, "buffer=%" PRIu64, bytes) == -1)
     buffer = NULL;
+  /* Here all disks share it, and what arrives is what crossed the wire:
+   * nbdcopy reads more at the source, in zeroes.
+   */
+  if (json_get_u64 (request, "rate", &bytes) == 0 &&
+      asprintf (&rate, "rate=%" PRIu64, bytes) == -1)
+    rate = NULL;
   if (!dir || !lock) {
     log_error ("out of memory");
     return -1;
   }
-  const char *argv[] = { "nbdkit", "--foreground", "--threads=1",
-                         "delta-recv", dir, lock, buffer, NULL };
+  const char *argv[12] = { "nbdkit", "--foreground", "--threads=1" };
+  size_t n = 3;
+  if (rate)
+    argv[n++] = "--filter=rate";
+  argv[n++] = "delta-recv";
+  argv[n++] = dir;
+  argv[n++] = lock;
+  if (buffer)
+    argv[n++] = buffer;
+  if (rate)
+    argv[n++] = rate;
   return server_start (&r->server, r->runtime, "receive", argv,
                        (int[]) { r->lock_fd, 0 }, disk);
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "clock.h"
 #include "commands.h"
 #include "json.h"
 #include "report.h"
@@ -63,8 +64,9 @@ show_time_left (double seconds)
 }
 
 void
-progress_show (struct progress *p, const json_t *stats, double seconds)
+progress_show (struct progress *p, const json_t *stats, int64_t pass_ms)
 {
+  double seconds = (clock_ms () - pass_ms) / 1000.0;
   json_t *d;
   size_t i;
 
@@ -72,20 +74,19 @@ progress_show (struct progress *p, const json_t *stats, double seconds)
     return;
   progress_clear (p);
   json_array_foreach (json_object_get (stats, "disks"), i, d) {
-    uint64_t planned = u64 (d, "pass_planned"), sent = u64 (d, "pass_sent");
-    uint64_t wire = u64 (d, "wire_bytes"), all = u64 (d, "data_bytes");
-    double rate = seconds > 0 ? sent / seconds : 0;
+    uint64_t frames = u64 (d, "pass_frames");
+    uint64_t sent = u64 (d, "pass_frames_sent");
+    uint64_t wire = u64 (d, "wire_bytes"), data = u64 (d, "data_bytes");
     char a[SIZE_TEXT_MAX], b[SIZE_TEXT_MAX];
 
     fprintf (stderr, "%-12s %3d %%  disk %s/s  wire %s/s  ratio %.1f",
-             text (d, "name"),
-             planned ? (int) (sent * 100.0 / planned) : 100,
-             size_text (rate, a),
+             text (d, "name"), frames ? (int) (sent * 100 / frames) : 100,
+             size_text (seconds > 0 ? data / seconds : 0, a),
              size_text (seconds > 0 ? wire / seconds : 0, b),
-             wire ? (double) all / wire : 1.0);
-    if (rate > 0 && planned > sent) {
+             wire ? (double) data / wire : 1.0);
+    if (sent > 0 && frames > sent) {
       fputs ("  left ", stderr);
-      show_time_left ((planned - sent) / rate);
+      show_time_left (seconds * (frames - sent) / sent);
     }
     fputc ('\n', stderr);
     p->lines++;
@@ -163,6 +164,8 @@ report_table (const json_t *report)
             text (d, "kind"), size_text (u64 (d, "dirty_bytes"), dirty),
             size_text (u64 (d, "data_bytes"), data), size_text (w, wire),
             ratio, json_real_value (json_object_get (d, "seconds")));
+    if (strcmp (text (d, "kind"), "full") == 0)
+      printf ("             full because %s\n", text (d, "reason"));
   }
   printf ("generation %" PRIu64 ", %.1f s, guest held for at most %d ms\n",
           u64 (report, "generation"),
@@ -176,11 +179,11 @@ report_plan (const json_t *plan)
   json_t *d;
   size_t i;
 
+  printf ("%s\n", text (plan, "way"));
   json_array_foreach (json_object_get (plan, "disks"), i, d) {
     char size[SIZE_TEXT_MAX];
 
-    printf ("%-12s %-12s %10s by %s: %s\n", text (d, "name"),
-            text (d, "kind"), size_text (u64 (d, "dirty_bytes"), size),
-            text (d, "way"), text (d, "reason"));
+    printf ("%-12s %-12s %10s  %s\n", text (d, "name"), text (d, "kind"),
+            size_text (u64 (d, "dirty_bytes"), size), text (d, "reason"));
   }
 }

@@ -10,14 +10,14 @@
 #include <jansson.h>
 
 /* One line per disk on standard error, redrawn at each call.  'stats' is
- * the source agent's answer to "stats"; 'seconds' since the pass began.
+ * the source agent's answer to "stats"; pass_ms is when the pass began.
  */
 struct progress {
   bool on;
   int lines;                    /* drawn by the last call */
 };
 void progress_show (struct progress *p, const json_t *stats,
-                    double seconds);
+                    int64_t pass_ms);
 void progress_clear (struct progress *p);
 
 /* The result.  'disks' is the plan of the source agent (an array), into

@@ -18,6 +18,7 @@
 #include "fault.h"
 #include "log.h"
 #include "runtime-dir.h"
+#include "peer.h"
 #include "source.h"
 
 #define FALLBACK "/var/tmp"     /* for disks that are no files */
@@ -65,6 +66,11 @@ scratch_create (struct source *s, struct source_disk *d)
   if (mkdir (dir, 0700) == -1) {
     log_error ("%s: cannot make a scratch directory: %m "
                "(choose another place by --scratch)", dir);
+    return -1;
+  }
+  /* QEMU itself opens the spool; it may run as a user of its own. */
+  if (!s->stopped && peer_own (s->qmp, dir) == -1) {
+    rmdir (dir);
     return -1;
   }
   d->scratch = TAKE_PTR (dir);

@@ -95,15 +95,6 @@ start_stream (struct source *s, struct source_disk *d, bool final,
   return stream_start (&d->stream, s->dir, d->name, spec, &s->stream);
 }
 
-/* The rate is shared evenly by the streams of a pass. */
-static void
-share_rate (struct source *s, size_t streams)
-{
-  s->stream.rate = s->rate ? s->rate / (streams ? streams : 1) : 0;
-  if (s->rate && s->stream.rate == 0)
-    s->stream.rate = 1;
-}
-
 static void
 held (struct source *s, unsigned ms)
 {
@@ -168,11 +159,6 @@ begin_precopy (struct source *s, struct source_disk *d)
 static int
 begin_precopies (struct source *s)
 {
-  size_t n = 0;
-
-  FOR_EACH_DISK (s, d)
-    n += d->precopy;
-  share_rate (s, n);
   FOR_EACH_DISK (s, d)
     if (d->precopy && begin_precopy (s, d) == -1)
       return -1;
@@ -273,7 +259,6 @@ begin_spool (struct source *s)
   if (take_spool (s) == -1)
     return -1;
   FAULT_POINT ("spool-taken");
-  share_rate (s, s->disks.len);
   FOR_EACH_DISK (s, d) {
     struct stream_spec spec = {
       .plan = d->last_bitmap[0] ? STREAM_SPOOL : STREAM_ALL,
@@ -327,7 +312,6 @@ source_quit_daemon (struct source *s)
 static int
 begin_stopped (struct source *s)
 {
-  share_rate (s, s->disks.len);
   if (!s->qmp && source_open_daemon (s) == -1)
     return -1;
   FOR_EACH_DISK (s, d)
@@ -440,7 +424,7 @@ add_stats (struct stream_stats *sum, const struct stream_stats *pass)
   sum->data_bytes += pass->data_bytes;
   sum->zero_bytes += pass->zero_bytes;
   sum->sent_bytes += pass->sent_bytes;
-  sum->disk_bytes_sent += pass->disk_bytes_sent;
+  sum->frames_sent += pass->frames_sent;
   sum->level = pass->level;
 }
 
@@ -504,8 +488,8 @@ source_stats (struct source *s)
                         "data_bytes", (json_int_t) now.data_bytes,
                         "zero_bytes", (json_int_t) now.zero_bytes,
                         "wire_bytes", (json_int_t) now.sent_bytes,
-                        "pass_planned", (json_int_t) pass.planned_bytes,
-                        "pass_sent", (json_int_t) pass.disk_bytes_sent,
+                        "pass_frames", (json_int_t) pass.frames,
+                        "pass_frames_sent", (json_int_t) pass.frames_sent,
                         "level", now.level));
   }
   return json_pack ("{s:o}", "disks", list);

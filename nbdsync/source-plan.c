@@ -21,7 +21,8 @@
  * of "NODE" or "NODE=NAME".  *ret_name is the name that he gave, or NULL.
  */
 static bool
-selected (const json_t *select, const struct disk *disk, char **ret_name)
+selected (const struct source *s, const json_t *select,
+          const struct disk *disk, char **ret_name)
 {
   json_t *v;
   size_t i;
@@ -31,17 +32,14 @@ selected (const json_t *select, const struct disk *disk, char **ret_name)
     return true;
   json_array_foreach (select, i, v) {
     const char *text = json_string_value (v);
-    const char *equals = text ? strchr (text, '=') : NULL;
-    size_t n = !text ? 0 : equals ? (size_t) (equals - text) : strlen (text);
+    CLEANUP_FREE char *node =
+      text ? strndup (text, strcspn (text, "=")) : NULL;
 
-    if (n == 0)
+    if (!node || disks_find (&s->all, node) != disk)
       continue;
-    if ((strlen (disk->node) == n && strncmp (text, disk->node, n) == 0) ||
-        (strlen (disk->device) == n && strncmp (text, disk->device, n) == 0)) {
-      if (equals)
-        *ret_name = strdup (equals + 1);
-      return true;
-    }
+    if (strchr (text, '='))
+      *ret_name = strdup (strchr (text, '=') + 1);
+    return true;
   }
   return false;
 }
@@ -145,10 +143,27 @@ default_name (const struct source *s, const struct disk *disk,
   return 0;
 }
 
-/* Who this disk is in the replica: by a bitmap of its chain, or by name. */
+/* Does the replica's disk come from the file that this one is in?  Its
+ * source is "MACHINE: FILE" (source-pass.c).  What has a backing file may be
+ * a snapshot over it.
+ */
+static bool
+same_file (const json_t *known, const struct disk *disk)
+{
+  const char *source = json_get_string (known, "source");
+  const char *file = source ? strstr (source, ": ") : NULL;
+
+  return disk->has_backing ||
+    (file && disk->file && strcmp (file + 2, disk->file) == 0);
+}
+
+/* Who this disk is in the replica: by a bitmap of its chain, or by name.
+ * *ret_sure is set if it is certainly a disk of the replica's machine.
+ */
 static int
 identify (const struct source *s, const json_t *replica_disks,
-          const char *given, struct source_disk *d, const json_t **ret_known)
+          const char *given, struct source_disk *d, const json_t **ret_known,
+          bool *ret_sure)
 {
   const json_t *known = replica_disk_by_bitmap (replica_disks, d->disk);
 
@@ -163,8 +178,13 @@ identify (const struct source *s, const json_t *replica_disks,
   }
   else if (default_name (s, d->disk, d->name) == -1)
     return -1;
-  if (!known)
+  if (known)
+    *ret_sure = true;
+  else {
     known = replica_disk_by_name (replica_disks, d->name);
+    if (known && same_file (known, d->disk))
+      *ret_sure = true;
+  }
   if (known)
     strcpy (d->chain, json_get_string (known, "chain"));
   else if (uuid_generate (d->chain) == -1)
@@ -200,6 +220,13 @@ plan_disk (struct source *s, const json_t *request, uint64_t generation,
   if (d->decision.kind == KIND_FULL) {
     d->base = 0;
     d->dirty_bytes = d->spool_bytes = d->disk->allocated;
+    /* A spool would walk through the backing files inside QEMU, and nobody
+     * knows how much they hold: read them from outside, if that can be.
+     */
+    if (d->disk->has_backing) {
+      d->spool_bytes = d->disk->size;
+      d->precopy = !d->disk->spool_only && !s->stopped;
+    }
     return 0;
   }
   d->base = generation;
@@ -244,9 +271,11 @@ choose_ways (struct source *s)
   if (default_limit (s, s->disks.ptr[0].disk, &s->scratch_limit) == -1 ||
       default_limit (s, s->disks.ptr[0].disk, &s->final_limit) == -1)
     return -1;
-  for (size_t i = 0; i < s->disks.len; i++)
-    sum += s->disks.ptr[i].spool_bytes;
-  s->left_bytes = sum;
+  for (size_t i = 0; i < s->disks.len; i++) {
+    s->left_bytes += s->disks.ptr[i].spool_bytes;
+    if (!s->disks.ptr[i].precopy)
+      sum += s->disks.ptr[i].spool_bytes;
+  }
   s->way = "spool: all that is to be sent fits --scratch-limit";
   while (sum > (uint64_t) s->scratch_limit) {
     struct source_disk *largest = NULL;
@@ -293,6 +322,7 @@ source_plan (struct source *s, const json_t *request)
   const json_t *replica = json_object_get (request, "replica");
   const json_t *replica_disks = json_object_get (replica, "disks");
   uint64_t generation = 0;
+  bool sure = false, full = false;
 
   json_get_u64 (replica, "generation", &generation);
   if (check_selection (s, select) == -1)
@@ -302,7 +332,7 @@ source_plan (struct source *s, const json_t *request)
     CLEANUP_FREE char *given = NULL;
     const json_t *known;
 
-    if (!selected (select, d.disk, &given))
+    if (!selected (s, select, d.disk, &given))
       continue;
     if (d.disk->unsuitable) {
       if (json_array_size (select) > 0) {
@@ -313,7 +343,7 @@ source_plan (struct source *s, const json_t *request)
                  d.disk->unsuitable);
       continue;
     }
-    if (identify (s, replica_disks, given, &d, &known) == -1 ||
+    if (identify (s, replica_disks, given, &d, &known, &sure) == -1 ||
         plan_disk (s, request, generation, known, &d) == -1)
       return -1;
     if (source_disks_append (&s->disks, d) == -1) {
@@ -327,6 +357,13 @@ source_plan (struct source *s, const json_t *request)
   }
   if (s->disks.len > DISKS_MAX) {
     log_error ("%s: more than %d disks", s->spec, DISKS_MAX);
+    return -1;
+  }
+  json_get_bool (request, "full", &full);
+  if (generation > 0 && !sure && !full) {
+    log_error ("%s: none of its disks is known to the replica there: is that "
+               "another machine's?  Give each machine a directory of its "
+               "own, or --full to go on with this one", s->spec);
     return -1;
   }
   return check_names (s) == -1 ? -1 : choose_ways (s);

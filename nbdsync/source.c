@@ -38,7 +38,6 @@
 #include "spool.h"
 
 #define LOCK_WAIT_MS 10000      /* for an agent that is about to end */
-#define LOCK_DIR "/run/nbdsync"
 
 #define FOR_EACH_DISK(s, d)                                             \
   for (struct source_disk *d = (s)->disks.ptr;                          \
@@ -168,7 +167,6 @@ verb_plan (void *opaque, const json_t *request, json_t **ret)
   s->stream.level = copy_string (request, "level");
   json_get_u64 (request, "batch", &s->stream.batch);
   json_get_u64 (request, "buffer", &s->stream.buffer);
-  json_get_u64 (request, "rate", &s->rate);
   if (!s->stream.level)
     s->stream.level = strdup ("auto");
   if (source_plan (s, request) == -1)
@@ -178,21 +176,39 @@ verb_plan (void *opaque, const json_t *request, json_t **ret)
   return 0;
 }
 
+/* Where the locks of chains are: the same place for every run of a user. */
+static char *
+lock_dir (void)
+{
+  const char *xdg = getenv ("XDG_RUNTIME_DIR");
+  char *dir;
+  int r;
+
+  if (geteuid () == 0)
+    r = asprintf (&dir, "/run/nbdsync");
+  else if (xdg && xdg[0] == '/')
+    r = asprintf (&dir, "%s/nbdsync", xdg);
+  else
+    r = asprintf (&dir, "/tmp/nbdsync-%u", (unsigned) geteuid ());
+  return r == -1 ? NULL : dir;
+}
+
 /* One session per chain at a time, whoever runs it. */
 static int
 lock_chain (struct source_disk *d)
 {
   int64_t deadline = clock_ms () + LOCK_WAIT_MS;
+  CLEANUP_FREE char *dir = lock_dir ();
   CLEANUP_FREE char *path = NULL;
   CLEANUP_FD int fd = -1;
 
-  if (mkdir (LOCK_DIR, 0700) == -1 && errno != EEXIST) {
-    log_error (LOCK_DIR ": %m");
-    return -1;
-  }
-  if (asprintf (&path, LOCK_DIR "/chain-%s.lock", d->tag) == -1) {
+  if (!dir || asprintf (&path, "%s/chain-%s.lock", dir, d->tag) == -1) {
     path = NULL;
     log_error ("out of memory");
+    return -1;
+  }
+  if (mkdir (dir, 0700) == -1 && errno != EEXIST) {
+    log_error ("%s: %m", dir);
     return -1;
   }
   fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -69,7 +69,6 @@ struct source {
   char *scratch_dir;            /* --scratch */
   int64_t scratch_limit, final_limit; /* bytes; -1: by free space */
   struct stream_options stream;
-  uint64_t rate;                /* of all streams together */
 
   /* A session. */
   char *dir;                    /* runtime directory of the agent */

@@ -88,7 +88,21 @@ show (const char *target, const json_t *status)
     json_get_u64 (d, "image_bytes", &image);
     printf ("%-12s %10s %10s  %s\n", name ? name : "?", size_text (size, a),
             size_text (image, b), source ? source : "");
+    if (json_get_string (d, "problem"))
+      printf ("    problem: %s\n", json_get_string (d, "problem"));
   }
+}
+
+static bool
+has_problem (const json_t *status)
+{
+  json_t *d;
+  size_t i;
+
+  json_array_foreach (json_object_get (status, "disks"), i, d)
+    if (json_object_get (d, "problem"))
+      return true;
+  return false;
 }
 
 int
@@ -138,5 +152,6 @@ command_status (int argc, char *argv[])
   }
   else
     show (argv[optind], status);
-  return fflush (stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return fflush (stdout) == 0 && !has_problem (status) ? EXIT_SUCCESS
+    : EXIT_FAILURE;
 }

@@ -51,8 +51,6 @@ command (const struct stream *s, const struct stream_spec *spec,
    */
   r |= word (argv, "--foreground");
   r |= word (argv, "--threads=1");
-  if (options->rate)
-    r |= word (argv, "--filter=rate");
   r |= word (argv, "--filter=delta-send");
   if (spec->plan == STREAM_EMPTY) {
     r |= word (argv, "null");
@@ -80,8 +78,6 @@ command (const struct stream *s, const struct stream_spec *spec,
     r |= word (argv, "delta-batch=%" PRIu64, options->batch);
   if (options->buffer)
     r |= word (argv, "delta-buffer=%" PRIu64, options->buffer);
-  if (options->rate)
-    r |= word (argv, "rate=%" PRIu64, options->rate);
   return r ? -1 : strings_append (argv, NULL);
 }
 
@@ -148,7 +144,7 @@ stream_read_stats (const struct stream *s, struct stream_stats *ret)
   json_get_u64 (json, "data_bytes", &ret->data_bytes);
   json_get_u64 (json, "zero_bytes", &ret->zero_bytes);
   json_get_u64 (json, "sent_bytes", &ret->sent_bytes);
-  json_get_u64 (json, "disk_bytes_sent", &ret->disk_bytes_sent);
+  json_get_u64 (json, "frames_sent", &ret->frames_sent);
   ret->level = json_integer_value (json_object_get (json, "level"));
 }
 

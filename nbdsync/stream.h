@@ -19,7 +19,6 @@
 struct stream_options {
   const char *level;            /* delta-level */
   uint64_t batch, buffer;       /* bytes; 0: delta-send's default */
-  uint64_t rate;                /* bits a second for this stream; 0: any */
 };
 
 enum stream_plan {
@@ -40,7 +39,7 @@ struct stream_spec {
 
 struct stream_stats {
   uint64_t frames, planned_bytes, data_bytes, zero_bytes, sent_bytes;
-  uint64_t disk_bytes_sent;
+  uint64_t frames_sent;
   int level;
 };
 

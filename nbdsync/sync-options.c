@@ -84,6 +84,18 @@ number (struct sync_options *o, const char *option, const char *key,
   return json_object_set_new (o->numbers, key, json_integer (v));
 }
 
+/* QEMU runs in another directory, so it gets the absolute name. */
+static int
+scratch (struct sync_options *o)
+{
+  free (o->scratch);
+  o->scratch = realpath (optarg, NULL);
+  if (o->scratch)
+    return 0;
+  log_error ("--scratch=%s: %m", optarg);
+  return -1;
+}
+
 static int
 granularity (struct sync_options *o)
 {
@@ -133,7 +145,7 @@ parse_options (int argc, char *argv[], struct sync_options *o)
     switch (c) {
     case FULL: o->full = true; break;
     case 'n': o->dry_run = true; break;
-    case SCRATCH: o->scratch = optarg; break;
+    case SCRATCH: r = scratch (o); break;
     case SCRATCH_LIMIT:
       r = number (o, "scratch-limit", "scratch_limit", 0, INT64_MAX, false);
       break;
@@ -201,6 +213,7 @@ void
 sync_options_reset (struct sync_options *o)
 {
   free (o->source);
+  free (o->scratch);
   json_decref (o->select);
   json_decref (o->numbers);
   place_reset (&o->target);

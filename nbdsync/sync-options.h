@@ -18,7 +18,8 @@ struct sync_options {
   struct place target;          /* owned */
 
   bool full, dry_run, json, progress;
-  const char *scratch, *level, *name, *rsh;  /* not owned; may be NULL */
+  char *scratch;                /* absolute; owned, or NULL */
+  const char *level, *name, *rsh; /* not owned; name may be NULL */
   json_t *numbers;              /* scratch_limit, batch ... that were given,
                                    by the names of the agents; owned */
   long connections, stall_seconds;

@@ -94,6 +94,25 @@ start_agents (struct sync *s)
   return agent_start (&s->receive, receive, s->interrupt_fd);
 }
 
+/* Images that were changed or lost behind our back cannot be built on. */
+static int
+check_replica (struct sync *s)
+{
+  json_t *d;
+  size_t i;
+
+  json_array_foreach (json_object_get (s->replica, "disks"), i, d) {
+    const char *problem = json_get_string (d, "problem");
+
+    if (problem && !s->o.full) {
+      log_error ("%s (\"sync --full\" makes a new generation that does not "
+                 "need it)", problem);
+      return -1;
+    }
+  }
+  return 0;
+}
+
 static int
 make_plan (struct sync *s)
 {
@@ -106,6 +125,8 @@ make_plan (struct sync *s)
             json_pack ("{s:b}", "write", !s->o.dry_run), AGENT_REPLY_MS,
             &s->replica) == -1)
     return -1;
+  if (check_replica (s) == -1)
+    return -1;
   request = json_pack ("{s:O, s:O, s:b, s:s, s:s*, s:s*}",
                        "replica", s->replica, "select", s->o.select,
                        "full", s->o.full, "level", s->o.level,
@@ -116,6 +137,26 @@ make_plan (struct sync *s)
   }
   FAULT_POINT ("sync-status");
   return call (s, &s->source, "plan", request, AGENT_REPLY_MS, &s->plan);
+}
+
+/* Disks of the replica that the new generation will not have. */
+static void
+note_gone (struct sync *s)
+{
+  json_t *disks = json_object_get (s->plan, "disks"), *d, *other;
+  size_t i, j;
+
+  json_array_foreach (json_object_get (s->replica, "disks"), i, d) {
+    const char *name = json_get_string (d, "name");
+    bool found = false;
+
+    json_array_foreach (disks, j, other)
+      found |= json_equal (json_object_get (d, "name"),
+                           json_object_get (other, "name"));
+    if (!found && name)
+      fprintf (stderr, "nbdsync: %s: the replica has it, the source not any "
+               "more: the new generation is without it\n", name);
+  }
 }
 
 static json_t *
@@ -155,6 +196,8 @@ open_session (struct sync *s)
                        "disk", json_object_get (first, "name"));
   json_object_set (request, "buffer",
                    json_object_get (s->o.numbers, "buffer"));
+  json_object_set (request, "rate",
+                   json_object_get (s->o.numbers, "rate"));
   if (call (s, &s->receive, "open", request, AGENT_REPLY_MS, &opened) == -1)
     return -1;
   socket = json_get_string (opened, "socket");
@@ -196,7 +239,7 @@ update_stats (struct sync *s, json_t **ret)
 static int
 check_stall (struct sync *s, const json_t *stats)
 {
-  uint64_t sent = 0, left = 0, v, planned;
+  uint64_t sent = 0, left = 0, v, frames;
   int64_t now = clock_ms (), limit = s->o.stall_seconds * INT64_C (1000);
   json_t *d;
   size_t i;
@@ -204,9 +247,9 @@ check_stall (struct sync *s, const json_t *stats)
   json_array_foreach (json_object_get (stats, "disks"), i, d) {
     if (json_get_u64 (d, "wire_bytes", &v) == 0)
       sent += v;
-    if (json_get_u64 (d, "pass_planned", &planned) == 0 &&
-        json_get_u64 (d, "pass_sent", &v) == 0)
-      left += planned - v;
+    if (json_get_u64 (d, "pass_frames", &frames) == 0 &&
+        json_get_u64 (d, "pass_frames_sent", &v) == 0)
+      left += frames - v;
   }
   if (sent != s->sent || s->moved_ms < s->pass_ms) {
     s->sent = sent;
@@ -229,7 +272,7 @@ tick (void *opaque)
 
   if (update_stats (s, &stats) == -1)
     return -1;
-  progress_show (&s->progress, stats, (clock_ms () - s->pass_ms) / 1000.0);
+  progress_show (&s->progress, stats, s->pass_ms);
   return check_stall (s, stats);
 }
 
@@ -396,6 +439,7 @@ run (struct sync *s)
   if (start_agents (s) == -1 || make_plan (s) == -1)
     return -1;
   log_debug ("%s", json_get_string (s->plan, "way"));
+  note_gone (s);
   FAULT_POINT ("sync-planned");
   if (s->o.dry_run)
     return 0;
@@ -410,7 +454,8 @@ run (struct sync *s)
   return 0;
 }
 
-static void
+/* -1 if standard output does not take it. */
+static int
 sync_report (struct sync *s, int failed)
 {
   CLEANUP_JSON json_t *report = NULL;
@@ -418,7 +463,8 @@ sync_report (struct sync *s, int failed)
 
   if (s->o.dry_run) {
     if (!failed && s->o.json)
-      json_dumpf (s->plan, stdout, JSON_INDENT (2));
+      json_dumpf (s->plan, stdout,
+                  JSON_INDENT (2) | JSON_REAL_PRECISION (6));
     else if (!failed)
       report_plan (s->plan);
   }
@@ -429,13 +475,17 @@ sync_report (struct sync *s, int failed)
                           (clock_ms () - s->started_ms) / 1000.0,
                           s->hold_ms, failed ? first_error () : NULL);
     if (s->o.json)
-      json_dumpf (report, stdout, JSON_INDENT (2));
+      json_dumpf (report, stdout,
+                  JSON_INDENT (2) | JSON_REAL_PRECISION (6));
     else if (!failed)
       report_table (report);
   }
   if (s->o.json && s->plan)
     putchar ('\n');
-  fflush (stdout);
+  if (fflush (stdout) == 0 && !ferror (stdout))
+    return 0;
+  log_error ("standard output: %m");
+  return -1;
 }
 
 static int
@@ -471,7 +521,8 @@ command_sync (int argc, char *argv[])
   agent_stop (&s.source);
   FAULT_POINT ("sync-source-stopped");
   agent_stop (&s.receive);
-  sync_report (&s, failed);
+  if (sync_report (&s, failed) == -1)
+    failed = true;
   if (s.dir)
     runtime_dir_remove (s.dir);
   free (s.dir);

@@ -19,6 +19,7 @@
 #include "clock.h"
 #include "json.h"
 #include "log.h"
+#include "peer.h"
 #include "process.h"
 
 #define OUR_PREFIX "nbdsync-"
@@ -208,7 +209,8 @@ block_node_create (struct qmp *qmp, const char *node, const char *path,
   snprintf (bytes, sizeof bytes, "%" PRIu64, size);
   if (process_run (argv, CREATE_TIMEOUT_MS, NULL) == -1)
     return -1;
-  if (qmp_execute (qmp, "blockdev-add",
+  if (peer_own (qmp, path) == 0 &&
+      qmp_execute (qmp, "blockdev-add",
                    json_pack ("{ss, ss, s{ss, ss}}", "driver", "qcow2",
                               "node-name", node, "file", "driver", "file",
                               "filename", path), NULL) == 0)

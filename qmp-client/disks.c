@@ -14,13 +14,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "block.h"
 #include "cleanup.h"
 #include "disks.h"
 #include "json.h"
 #include "log.h"
+#include "peer.h"
 
 #define PERIPHERAL "/machine/peripheral/"
 
@@ -129,31 +129,6 @@ is_local_file (const char *drv)
   return strcmp (drv, "file") == 0 || strcmp (drv, "host_device") == 0;
 }
 
-/* A file name that is relative to the directory in which QEMU runs; NULL if
- * that is not known.
- */
-static char *
-absolute_name (struct qmp *qmp, const char *name)
-{
-  struct ucred peer;
-  socklen_t len = sizeof peer;
-  char *path;
-
-  if (name[0] == '/')
-    return strdup (name);
-  if (getsockopt (qmp_fd (qmp), SOL_SOCKET, SO_PEERCRED, &peer, &len) == -1 ||
-      peer.pid <= 0)
-    return NULL;
-  CLEANUP_FREE char *link = NULL;
-  CLEANUP_FREE char *cwd = NULL;
-  if (asprintf (&link, "/proc/%d/cwd", (int) peer.pid) == -1) {
-    link = NULL;
-    return NULL;
-  }
-  cwd = realpath (link, NULL);
-  return cwd && asprintf (&path, "%s/%s", cwd, name) != -1 ? path : NULL;
-}
-
 /* What forbids replication altogether, and what leaves only the spool. */
 static void
 judge (struct disk *d, bool odd_file)
@@ -228,7 +203,7 @@ read_nodes (struct qmp *qmp, const struct graph *g, const char *top,
     odd = !is_local_file (text);
     text = json_get_string (file_info, "file");
     if (!odd && text && strncmp (text, "json:", 5) != 0)
-      d->file = absolute_name (qmp, text);
+      d->file = peer_path (qmp, text);
     /* A raw node with an offset in its file. */
     json_get_u64 (json_object_get (file_info, "image"), "virtual-size",
                   &file_size);

@@ -21,6 +21,7 @@
 #include "flush.h"
 #include "json.h"
 #include "log.h"
+#include "peer.h"
 #include "process.h"
 #include "runtime-dir.h"
 #include "vhost-flush.h"
@@ -173,7 +174,9 @@ flush_disk (struct qmp *qmp, const struct disk *disk, unsigned *ret_ms)
     if (!dir)
       return -1;
     start = clock_ms ();
-    r = flush_by_export (qmp, disk, dir);
+    r = peer_own (qmp, dir);
+    if (r == 0)
+      r = flush_by_export (qmp, disk, dir);
     runtime_dir_remove (dir);
     free (dir);
   }

@@ -8,6 +8,7 @@ qmp_client_libqmp_client_la_SOURCES = \
 	qmp-client/flush.c qmp-client/flush.h \
 	qmp-client/image.c qmp-client/image.h \
 	qmp-client/map-file.c qmp-client/map-file.h \
+	qmp-client/peer.c qmp-client/peer.h \
 	qmp-client/precopy.c qmp-client/precopy.h \
 	qmp-client/qcow2.c qmp-client/qcow2.h \
 	qmp-client/qmp.c qmp-client/qmp.h \

@@ -456,8 +456,9 @@ read_greeting (struct qmp *qmp, int timeout_ms, int64_t deadline)
 
   if (r == 0) {
     log_error ("%s: somebody else uses this monitor (no greeting within "
-               "%d s)", qmp->name, (timeout_ms + 999) / 1000);
-    return kill_connection (qmp, ETIMEDOUT);
+               "%d s): another nbdsync? Or give QEMU one more -qmp",
+               qmp->name, (timeout_ms + 999) / 1000);
+    return kill_connection (qmp, EBUSY);
   }
   if (r == -1)
     return -1;

@@ -19,7 +19,7 @@ struct qmp;
 /* Connect to "PATH" or "unix:PATH" or "tcp:HOST:PORT" ("tcp:[::1]:4444"),
  * read the greeting and negotiate capabilities, all within timeout_ms.
  * NULL with a message that names the address: nobody listens, it is no
- * QMP, somebody else uses this monitor (no greeting).
+ * QMP, or, with errno EBUSY, somebody else uses this monitor (no greeting).
  */
 struct qmp *qmp_connect (const char *address, int timeout_ms);
 

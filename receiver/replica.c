@@ -75,6 +75,38 @@ make_dir (const struct replica *r, const char *path)
   return 0;
 }
 
+/* A replica is made in an empty directory only (that of a file system of
+ * its own has lost+found): what else lies there is somebody else's, another
+ * replica's generation for instance.
+ */
+static int
+may_become_replica (const char *dir, const char *lock)
+{
+  struct dirent *entry;
+  bool empty = true;
+  DIR *d;
+
+  if (access (lock, F_OK) == 0)
+    return 0;
+  d = opendir (dir);
+  if (!d) {
+    log_error ("%s: %m", dir);
+    return -1;
+  }
+  while ((entry = readdir (d)))
+    if (strcmp (entry->d_name, ".") != 0 &&
+        strcmp (entry->d_name, "..") != 0 &&
+        strcmp (entry->d_name, "lock") != 0 &&
+        strcmp (entry->d_name, "lost+found") != 0)
+      empty = false;
+  closedir (d);
+  if (empty)
+    return 0;
+  log_error ("%s: neither a replica nor empty", dir);
+  errno = ENOTEMPTY;
+  return -1;
+}
+
 /* The lock. */
 
 int
@@ -93,6 +125,8 @@ replica_lock (const char *dir, bool create, int timeout_ms, int *ret_fd)
     log_error ("%s: %m", dir);
     return -1;
   }
+  if (create && may_become_replica (dir, path) == -1)
+    return -1;
   fd = open (path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0600);
   if (fd == -1) {
     if (create || errno != ENOENT)

@@ -22,6 +22,7 @@ is planned_bytes "$(jq .data_bytes "$d/record")"
 is data_bytes "$(sum data)"
 is zero_bytes "$(sum zero)"
 is disk_bytes_sent $((30 << 20))
+is frames_sent "$(stat_of "$d/stats" frames)"
 is level 3
 is queue_bytes 0
 is queue_frames 0
