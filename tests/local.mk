@@ -1,7 +1,7 @@
 # tests: what all tests share, and the end-to-end tests; each component
 # lists its own.
 EXTRA_DIST += .ci/run
-EXTRA_DIST += tests/dependencies.sh
+EXTRA_DIST += tests/asan-early.c tests/dependencies.sh
 EXTRA_DIST += tests/functions.sh
 EXTRA_DIST += tests/qmp.py
 EXTRA_DIST += tests/valgrind/nbdkit tests/valgrind/run
