@@ -241,7 +241,7 @@ verb_close (void *opaque, const json_t *request, json_t **ret)
     return -1;
   server_stop (&r->server, STOP_MS);
   FAULT_POINT ("receive-close");
-  if (replica_reload (r->replica) == -1 ||
+  if (replica_settle (r->replica) == -1 ||
       replica_discard_incoming (r->replica) == -1)
     return -1;
   *ret = replica_to_json (r->replica);

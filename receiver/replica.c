@@ -383,13 +383,27 @@ replica_reload (struct replica *r)
   return 0;
 }
 
+int
+replica_settle (struct replica *r)
+{
+  char path[PATH_BYTES];
+  uint64_t generation;
+
+  if (read_current (r, &generation) == -1 || settle (r, &generation) == -1)
+    return -1;
+  /* What a commit leaves behind when it is cut after the switch. */
+  if (generation != 0) {
+    generation_path (path, generation, "session", ".json");
+    unlinkat (r->fd, path, 0);
+  }
+  return replica_reload (r);
+}
+
 struct replica *
 replica_open (const char *dir, enum replica_access access)
 {
   struct replica *r = calloc (1, sizeof *r);
   struct stat st;
-  char path[PATH_BYTES];
-  uint64_t generation;
 
   if (!r) {
     log_error ("%s: %m", dir);
@@ -416,16 +430,10 @@ replica_open (const char *dir, enum replica_access access)
     goto err;
   }
   if (access != REPLICA_READ) {
-    if (read_current (r, &generation) == -1 ||
-        settle (r, &generation) == -1)
+    if (replica_settle (r) == -1)
       goto err;
-    /* What a commit leaves behind when it is cut after the switch. */
-    if (generation != 0) {
-      generation_path (path, generation, "session", ".json");
-      unlinkat (r->fd, path, 0);
-    }
   }
-  if (replica_reload (r) == -1)
+  else if (replica_reload (r) == -1)
     goto err;
   return r;
 

@@ -91,6 +91,11 @@ const struct manifest *replica_current (const struct replica *r);
 /* Read it again, after another process (a receiver of ours) committed. */
 int replica_reload (struct replica *r);
 
+/* The same after that process may have died in its commit, which is finished
+ * first if it came far enough.
+ */
+int replica_settle (struct replica *r);
+
 /* When the replica was last known to equal its source: the time of the
  * current generation, or a later one of checked.json; 0: never.
  */
