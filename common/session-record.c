@@ -10,6 +10,9 @@
 #include <string.h>
 #include <sys/random.h>
 
+#define XXH_STATIC_LINKING_ONLY /* XXH3_state_t on the stack */
+#include <xxhash.h>
+
 #include "cleanup.h"
 #include "frame.h"
 #include "json.h"
@@ -37,7 +40,7 @@ session_record_encode (const struct session_record *r)
   for (size_t i = 0; i < r->disks.len; i++)
     json_array_append_new (disks, json_string (r->disks.ptr[i]));
   json = json_pack ("{s:i, s:s, s:I, s:I, s:s, s:o, s:I, s:I, s:I, s:I,"
-                    " s:I, s:I, s:b, s:s*, s:I}",
+                    " s:I, s:I, s:b, s:s*, s:s*, s:I}",
                     "format", WIRE_FORMAT,
                     "chain", r->chain,
                     "base", (json_int_t) r->base,
@@ -52,6 +55,7 @@ session_record_encode (const struct session_record *r)
                     "pass", (json_int_t) r->pass,
                     "final", r->final,
                     "source", r->source,
+                    "former", r->former[0] ? r->former : NULL,
                     "started", (json_int_t) r->started);
   if (!json)
     log_error ("session record: out of memory");
@@ -130,6 +134,7 @@ decode (const json_t *json, struct session_record *r)
   const char *chain = json_get_string (json, "chain");
   const char *disk = json_get_string (json, "disk");
   const char *source = json_get_string (json, "source");
+  const char *former = json_get_string (json, "former");
   uint64_t format;
 
   if (!json_is_object (json) || json_get_u64 (json, "format", &format) == -1)
@@ -171,6 +176,9 @@ decode (const json_t *json, struct session_record *r)
     if (!r->source)
       return "out of memory";
   }
+  if (former && !uuid_ok (former))
+    return "a former chain that is none";
+  strcpy (r->former, former ? former : "");
   strcpy (r->chain, chain);
   strcpy (r->disk, disk);
   return decode_disks (json, r);
@@ -199,6 +207,19 @@ random_u64 (uint64_t *ret)
   return 0;
 }
 
+/* RFC 9562: the version in bits 12-15 of the third group, variant 10. */
+static void
+uuid_format (uint64_t a, uint64_t b, unsigned version,
+             char ret[UUID_CHARS + 1])
+{
+  a = (a & ~UINT64_C (0xf000)) | version << 12;
+  b = (b & ~(UINT64_C (3) << 62)) | (UINT64_C (2) << 62);
+  snprintf (ret, UUID_CHARS + 1, "%08x-%04x-%04x-%04x-%012llx",
+            (unsigned) (a >> 32), (unsigned) (a >> 16) & 0xffff,
+            (unsigned) a & 0xffff, (unsigned) (b >> 48),
+            (unsigned long long) (b & 0xffffffffffff));
+}
+
 int
 uuid_generate (char ret[UUID_CHARS + 1])
 {
@@ -206,12 +227,20 @@ uuid_generate (char ret[UUID_CHARS + 1])
 
   if (random_u64 (&a) == -1 || random_u64 (&b) == -1)
     return -1;
-  /* RFC 4122: version 4 in bits 12-15 of the third group, variant 10. */
-  a = (a & ~UINT64_C (0xf000)) | 0x4000;
-  b = (b & ~(UINT64_C (3) << 62)) | (UINT64_C (2) << 62);
-  snprintf (ret, UUID_CHARS + 1, "%08x-%04x-%04x-%04x-%012llx",
-            (unsigned) (a >> 32), (unsigned) (a >> 16) & 0xffff,
-            (unsigned) a & 0xffff, (unsigned) (b >> 48),
-            (unsigned long long) (b & 0xffffffffffff));
+  uuid_format (a, b, 4, ret);
   return 0;
+}
+
+void
+uuid_derive (const char *a, const char *b, char ret[UUID_CHARS + 1])
+{
+  XXH3_state_t state;
+  XXH128_hash_t hash;
+
+  /* With their NULs, so that no two pairs run together. */
+  XXH3_128bits_reset (&state);
+  XXH3_128bits_update (&state, a, strlen (a) + 1);
+  XXH3_128bits_update (&state, b, strlen (b) + 1);
+  hash = XXH3_128bits_digest (&state);
+  uuid_format (hash.high64, hash.low64, 8, ret);
 }

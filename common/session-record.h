@@ -21,6 +21,7 @@ DEFINE_VECTOR (strings, char *)
 
 struct session_record {
   char chain[UUID_CHARS + 1];   /* of this source disk -> this replica */
+  char former[UUID_CHARS + 1];  /* chain that a full replaces; "": none */
   uint64_t base;                /* generation that this builds on; 0: full */
   uint64_t target;              /* generation it makes; 0: receiver gives */
   char disk[DISK_NAME_MAX + 1];
@@ -62,6 +63,9 @@ bool uuid_ok (const char *text);
  * kernel has no randomness.
  */
 int uuid_generate (char ret[UUID_CHARS + 1]);
+
+/* The UUID (version 8, of XXH3-128) that these two texts always give. */
+void uuid_derive (const char *a, const char *b, char ret[UUID_CHARS + 1]);
 int random_u64 (uint64_t *ret);
 
 #endif /* NBDSYNC_SESSION_RECORD_H */

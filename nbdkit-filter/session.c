@@ -23,7 +23,7 @@
 
 static const char *const known_keys[] = {
   "chain", "base", "target", "disk", "disks", "pass", "final", "source",
-  "started", "cluster_size", "session",
+  "started", "cluster_size", "session", "former",
 };
 
 #define HOW_TO_INCREMENT                                                \

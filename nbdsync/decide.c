@@ -23,6 +23,9 @@ decide (const struct situation *s)
     reason = "--full was given";
   else if (s->size != s->replica_size)
     reason = "the disk has another size than in the replica";
+  else if (s->forked && s->bitmap == BITMAP_ABSENT)
+    reason = "the replica is older than what the source remembers: one of "
+      "them was restored, or there is another copy of the replica";
   else
     switch (s->bitmap) {
     case BITMAP_INCONSISTENT:

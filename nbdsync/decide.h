@@ -25,6 +25,8 @@ struct situation {
   bool known;                   /* the replica has this disk */
   uint64_t replica_size, size;  /* bytes */
   bool can_persist;             /* its bitmaps outlive QEMU */
+  bool forked;                  /* it has a bitmap of the chain with a number
+                                   that this replica never gave */
   enum bitmap_state bitmap;
   uint64_t dirty_bytes;         /* of a good bitmap */
 };

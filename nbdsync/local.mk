@@ -29,6 +29,6 @@ check_PROGRAMS += tests/test-decide
 tests_test_decide_SOURCES = tests/test-decide.c nbdsync/decide.c
 tests_test_decide_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/nbdsync
 TESTS += tests/test-decide
-TESTS += tests/test-sync-machine-ends.sh tests/test-sync-passes.sh \
+TESTS += tests/test-sync-copies.sh tests/test-sync-machine-ends.sh tests/test-sync-passes.sh \
 	tests/test-sync-refuse.sh tests/test-sync-user.sh \
 	tests/test-sync-stall.sh

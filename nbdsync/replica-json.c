@@ -14,9 +14,13 @@ json_t *
 replica_to_json (const struct replica *r)
 {
   const struct manifest *m = replica_current (r);
-  json_t *disks = json_array (), *json;
-  char session[17] = "";
+  json_t *disks, *json;
+  char session[17] = "", id[UUID_CHARS + 1];
+  uint64_t last;
 
+  if (replica_identity (r, id, &last) == -1)
+    return NULL;
+  disks = json_array ();
   for (size_t i = 0; m && i < m->disks.len; i++) {
     const struct replica_disk *d = &m->disks.ptr[i];
 
@@ -30,7 +34,8 @@ replica_to_json (const struct replica *r)
   }
   if (m)
     snprintf (session, sizeof session, "%016" PRIx64, m->session);
-  json = json_pack ("{s:I, s:I, s:I, s:s, s:o}",
+  json = json_pack ("{s:s, s:I, s:I, s:I, s:I, s:s, s:o}",
+                    "id", id, "last", (json_int_t) last,
                     "generation", (json_int_t) (m ? m->generation : 0),
                     "time", (json_int_t) (m ? m->time : 0),
                     "checked", (json_int_t) replica_checked_time (r),

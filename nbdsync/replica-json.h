@@ -9,7 +9,7 @@
 
 #include "replica.h"
 
-/* Members generation (0: none yet), time, checked, session (as 16
+/* Members id, last (number given), generation (0: none yet), time, checked, session (as 16
  * hexadecimal digits) and disks: name, chain, size, base, image_bytes,
  * source.  A new reference; NULL with a message.
  */

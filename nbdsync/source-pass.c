@@ -66,9 +66,10 @@ record (const struct source *s, const struct source_disk *d, bool final)
     json_array_append_new (names, json_string (other->name));
   snprintf (source, sizeof source, "%s: %s", s->machine ? s->machine : s->host,
             d->disk->file ? d->disk->file : d->disk->node);
-  return json_pack ("{s:s, s:s, s:I, s:I, s:s, s:o, s:i, s:b, s:s, s:I,"
-                    " s:I}",
+  return json_pack ("{s:s, s:s, s:s*, s:I, s:I, s:s, s:o, s:i, s:b, s:s,"
+                    " s:I, s:I}",
                     "session", s->session, "chain", d->chain,
+                    "former", d->former[0] ? d->former : NULL,
                     "base", (json_int_t) d->base,
                     "target", (json_int_t) s->target,
                     "disk", d->name, "disks", names,

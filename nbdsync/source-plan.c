@@ -161,10 +161,11 @@ same_file (const json_t *known, const struct disk *disk)
  * *ret_sure is set if it is certainly a disk of the replica's machine.
  */
 static int
-identify (const struct source *s, const json_t *replica_disks,
-          const char *given, struct source_disk *d, const json_t **ret_known,
-          bool *ret_sure)
+identify (const struct source *s, const json_t *replica, const char *given,
+          struct source_disk *d, const json_t **ret_known, bool *ret_sure)
 {
+  const json_t *replica_disks = json_object_get (replica, "disks");
+  const char *id = json_get_string (replica, "id");
   const json_t *known = replica_disk_by_bitmap (replica_disks, d->disk);
 
   if (known)
@@ -187,17 +188,37 @@ identify (const struct source *s, const json_t *replica_disks,
   }
   if (known)
     strcpy (d->chain, json_get_string (known, "chain"));
-  else if (uuid_generate (d->chain) == -1)
-    return -1;
-  chain_tag (d->chain, d->tag);
+  else
+    /* The same again if this session dies: the next one finds its rests. */
+    uuid_derive (id ? id : "", d->name, d->chain);
   *ret_known = known;
   return 0;
+}
+
+/* Has the chain a bitmap with a number that the replica never gave?  Then
+ * another copy of the replica did, and goes on with the chain; what its
+ * bitmaps are called is no proof for this one any more.
+ */
+static bool
+is_forked (const json_t *replica, const struct source_disk *d)
+{
+  uint64_t last = 0, generation, pass;
+  char chain8[CHAIN8_CHARS + 1];
+
+  json_get_u64 (replica, "last", &last);
+  for (size_t i = 0; i < d->disk->bitmaps.len; i++)
+    if (bitmap_parse_name (d->disk->bitmaps.ptr[i].name, chain8, &generation,
+                           &pass) &&
+        strncmp (chain8, d->chain, CHAIN8_CHARS) == 0 && generation > last)
+      return true;
+  return false;
 }
 
 static int
 plan_disk (struct source *s, const json_t *request, uint64_t generation,
            const json_t *known, struct source_disk *d)
 {
+  const json_t *replica = json_object_get (request, "replica");
   struct situation situation = {
     .generation = generation, .known = known != NULL,
     .size = d->disk->size, .can_persist = disk_can_persist (d->disk),
@@ -215,6 +236,14 @@ plan_disk (struct source *s, const json_t *request, uint64_t generation,
   situation.dirty_bytes = b ? b->count : 0;
   if (situation.bitmap != BITMAP_GOOD)
     d->good_bitmap[0] = '\0';
+  situation.forked = known && is_forked (replica, d);
+  if (situation.forked && situation.bitmap == BITMAP_ABSENT) {
+    /* Random: each copy that is forked off needs a chain of its own. */
+    strcpy (d->former, d->chain);
+    if (uuid_generate (d->chain) == -1)
+      return -1;
+  }
+  chain_tag (d->chain, d->tag);
 
   d->decision = decide (&situation);
   if (d->decision.kind == KIND_FULL) {
@@ -320,7 +349,6 @@ source_plan (struct source *s, const json_t *request)
 {
   const json_t *select = json_object_get (request, "select");
   const json_t *replica = json_object_get (request, "replica");
-  const json_t *replica_disks = json_object_get (replica, "disks");
   uint64_t generation = 0;
   bool sure = false, full = false;
 
@@ -343,7 +371,7 @@ source_plan (struct source *s, const json_t *request)
                  d.disk->unsuitable);
       continue;
     }
-    if (identify (s, replica_disks, given, &d, &known, &sure) == -1 ||
+    if (identify (s, replica, given, &d, &known, &sure) == -1 ||
         plan_disk (s, request, generation, known, &d) == -1)
       return -1;
     if (source_disks_append (&s->disks, d) == -1) {

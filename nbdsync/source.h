@@ -25,6 +25,7 @@ struct source_disk {
   const struct disk *disk;      /* of source->all */
   char name[DISK_NAME_MAX + 1]; /* in the replica */
   char chain[UUID_CHARS + 1];
+  char former[UUID_CHARS + 1];  /* chain that a full sync leaves; or "" */
   char tag[CHAIN8_CHARS + 1];
   struct decision decision;
   uint64_t base;                /* generation; 0: full */

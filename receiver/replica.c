@@ -7,6 +7,7 @@
  *   checked.json                generation and time of "nothing had changed"
  *   journal.jsonl               one line for each commit
  *   generations/last.json       the last number given out
+ *   generations/replica.json    who this replica is
  *   generations/NNNNNN/         manifest.json and NAME.qcow2 of each disk
  *   generations/incoming/       session.json and NAME.qcow2: not committed
  *
@@ -42,6 +43,7 @@
 
 #define SESSION INCOMING "/session.json"
 #define LAST GENERATIONS "/last.json"
+#define IDENTITY GENERATIONS "/replica.json"
 #define LOCK_POLL_MS 20
 #define SMALL_MAX_BYTES 4096    /* of our small JSON files */
 
@@ -383,6 +385,49 @@ replica_reload (struct replica *r)
   return 0;
 }
 
+/* Read the identity; with 'make' give it one if it has none. */
+static int
+identity (const struct replica *r, bool make, char ret[UUID_CHARS + 1])
+{
+  CLEANUP_JSON json_t *json = json_read_file (r->fd, IDENTITY,
+                                              SMALL_MAX_BYTES);
+  const char *id = json_get_string (json, "id");
+
+  if (!json && errno != ENOENT)
+    return -1;
+  if (json && (!id || !uuid_ok (id))) {
+    log_error ("%s/" IDENTITY ": no identity", r->path);
+    errno = EBADMSG;
+    return -1;
+  }
+  if (json || !make) {
+    strcpy (ret, json ? id : "");
+    return 0;
+  }
+  if (uuid_generate (ret) == -1)
+    return -1;
+  json = json_pack ("{s:s}", "id", ret);
+  if (!json) {
+    log_error ("%s: out of memory", r->path);
+    return -1;
+  }
+  return json_write_file (r->fd, IDENTITY, json);
+}
+
+int
+replica_identity (const struct replica *r, char ret_id[UUID_CHARS + 1],
+                  uint64_t *ret_last)
+{
+  char id[UUID_CHARS + 1];
+  uint64_t last;
+
+  if (identity (r, false, id) == -1 || read_last (r, &last) == -1)
+    return -1;
+  strcpy (ret_id, id);
+  *ret_last = last;
+  return 0;
+}
+
 int
 replica_settle (struct replica *r)
 {
@@ -430,6 +475,9 @@ replica_open (const char *dir, enum replica_access access)
     goto err;
   }
   if (access != REPLICA_READ) {
+    char id[UUID_CHARS + 1];
+    if (identity (r, true, id) == -1)
+      goto err;
     if (replica_settle (r) == -1)
       goto err;
   }

@@ -88,6 +88,13 @@ void replica_close (struct replica *r);
  */
 const struct manifest *replica_current (const struct replica *r);
 
+/* Who this replica is, the same for ever, copies of the directory included
+ * ("" if it was never opened for writing), and the last number that it gave
+ * to a generation.  -1 with a message.
+ */
+int replica_identity (const struct replica *r, char ret_id[UUID_CHARS + 1],
+                      uint64_t *ret_last);
+
 /* Read it again, after another process (a receiver of ours) committed. */
 int replica_reload (struct replica *r);
 

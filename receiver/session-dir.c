@@ -103,7 +103,8 @@ check_base (const struct session_record *r)
   const struct manifest *m = replica_current (replica);
   const struct replica_disk *d = m ? manifest_disk (m, r->disk) : NULL;
 
-  if (d && strcmp (d->chain, r->chain) != 0) {
+  if (d && strcmp (d->chain, r->chain) != 0 &&
+      (r->base != 0 || strcmp (d->chain, r->former) != 0)) {
     log_error ("%s: the replica follows another source, chain %s, not %s; "
                "use a directory of its own, or a session record with the "
                "replica's chain", r->disk, d->chain, r->chain);
