@@ -236,10 +236,11 @@ plan_disk (struct source *s, const json_t *request, uint64_t generation,
   situation.dirty_bytes = b ? b->count : 0;
   if (situation.bitmap != BITMAP_GOOD)
     d->good_bitmap[0] = '\0';
-  situation.forked = known && is_forked (replica, d);
+  situation.forked = is_forked (replica, d);
   if (situation.forked && situation.bitmap == BITMAP_ABSENT) {
     /* Random: each copy that is forked off needs a chain of its own. */
-    strcpy (d->former, d->chain);
+    if (known)
+      strcpy (d->former, d->chain);
     if (uuid_generate (d->chain) == -1)
       return -1;
   }
