@@ -16,7 +16,7 @@ dependencies_list() {
           openssh-client python3 jq) ;;
       debian:test)
         packages+=(qemu-system-x86 openssh-server binutils valgrind
-          e2fsprogs zstd util-linux) ;;
+          e2fsprogs zstd util-linux xxd) ;;
       fedora:build)
         packages+=(gcc glibc-devel make autoconf automake libtool
           pkgconf-pkg-config perl-podlators nbdkit nbdkit-devel libnbd
@@ -25,7 +25,8 @@ dependencies_list() {
           python3 jq diffutils) ;;
       fedora:test)
         packages+=(/usr/bin/qemu-system-x86_64 openssh-server binutils
-          valgrind e2fsprogs zstd libasan libubsan util-linux) ;;
+          valgrind e2fsprogs zstd libasan libubsan util-linux
+          /usr/bin/xxd) ;;
     esac
   done
 }
