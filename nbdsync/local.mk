@@ -3,6 +3,7 @@ bin_PROGRAMS += nbdsync/nbdsync
 nbdsync_nbdsync_SOURCES = \
 	nbdsync/agent-server.c \
 	nbdsync/agent.c nbdsync/agent.h \
+	nbdsync/chain.c nbdsync/chain.h \
 	nbdsync/commands.h \
 	nbdsync/copy.c nbdsync/copy.h \
 	nbdsync/decide.c nbdsync/decide.h \
@@ -14,7 +15,7 @@ nbdsync_nbdsync_SOURCES = \
 	nbdsync/report.c nbdsync/report.h \
 	nbdsync/scratch.c \
 	nbdsync/server.c nbdsync/server.h \
-	nbdsync/source-pass.c nbdsync/source-plan.c \
+	nbdsync/source-open.c nbdsync/source-pass.c nbdsync/source-plan.c \
 	nbdsync/source.c nbdsync/source.h \
 	nbdsync/status.c \
 	nbdsync/stream.c nbdsync/stream.h \

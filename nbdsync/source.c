@@ -12,23 +12,20 @@
  *   abort   the session failed; "keep" leaves its bitmaps to the next run
  *
  * One thread.  Everything hangs on one struct source; what runs or lies
- * around at the end of the agent is removed by source_close, except for
+ * around at the end of the agent is removed by end_session, except for
  * bitmaps, which only commit and abort remove.
  */
 #include <config.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent.h"
+#include "chain.h"
 #include "cleanup.h"
-#include "clock.h"
 #include "commands.h"
 #include "fault.h"
 #include "json.h"
@@ -43,67 +40,6 @@
   for (struct source_disk *d = (s)->disks.ptr;                          \
        d < (s)->disks.ptr + (s)->disks.len; d++)
 
-/* "a,b,,c" -> "a" "b,c": a doubled comma stands for one, as in QEMU. */
-static char *
-next_word (const char **text)
-{
-  char *word = malloc (strlen (*text) + 1), *p = word;
-
-  if (!word)
-    return NULL;
-  while (**text) {
-    if (**text == ',') {
-      (*text)++;
-      if (**text != ',')
-        break;
-    }
-    *p++ = *(*text)++;
-  }
-  *p = '\0';
-  return word;
-}
-
-static int
-open_stopped (struct source *s, const char *list)
-{
-  while (*list) {
-    char *file = next_word (&list);
-    char **files = realloc (s->files, (s->nr_files + 1) * sizeof *files);
-
-    if (files)
-      s->files = files;
-    if (!file || !files) {
-      free (file);
-      log_error ("out of memory");
-      return -1;
-    }
-    s->files[s->nr_files++] = file;
-  }
-  s->stopped = true;
-  return source_open_daemon (s);
-}
-
-/* While a machine migrates, its bitmaps are on the way as well. */
-static int
-check_migration (struct source *s)
-{
-  CLEANUP_JSON json_t *info = NULL;
-  const char *status, *refusal;
-
-  if (qmp_try (s->qmp, "query-migrate", NULL, QMP_TIMEOUT_MS, &info,
-               &refusal) == -1)
-    return refusal ? 0 : -1;    /* a storage daemon does not know it */
-  status = json_get_string (info, "status");
-  if (!status || strcmp (status, "none") == 0 ||
-      strcmp (status, "completed") == 0 || strcmp (status, "failed") == 0 ||
-      strcmp (status, "cancelled") == 0)
-    return 0;
-  log_error ("%s: the machine is migrating (%s): run again when that is "
-             "done", s->spec, status);
-  errno = EBUSY;
-  return -1;
-}
-
 static int
 verb_open (void *opaque, const json_t *request, json_t **ret)
 {
@@ -114,22 +50,7 @@ verb_open (void *opaque, const json_t *request, json_t **ret)
     log_error ("open: no source, or open already");
     return -1;
   }
-  s->spec = strdup (spec);
-  if (!s->spec) {
-    log_error ("out of memory");
-    return -1;
-  }
-  if (strncmp (spec, "image:", 6) == 0) {
-    if (open_stopped (s, spec + 6) == -1)
-      return -1;
-  }
-  else {
-    s->qmp = qmp_connect (spec + (strncmp (spec, "qmp:", 4) == 0 ? 4 : 0),
-                          QMP_TIMEOUT_MS);
-    if (!s->qmp)
-      return -1;
-  }
-  if (check_migration (s) == -1 || disks_list (s->qmp, &s->all) == -1)
+  if (source_open (s, spec) == -1)
     return -1;
   *ret = json_pack ("{s:s}", "host", s->host);
   return 0;
@@ -176,88 +97,11 @@ verb_plan (void *opaque, const json_t *request, json_t **ret)
   return 0;
 }
 
-/* Where the locks of chains are: the same place for every run of a user. */
-static char *
-lock_dir (void)
-{
-  const char *xdg = getenv ("XDG_RUNTIME_DIR");
-  char *dir;
-  int r;
-
-  if (geteuid () == 0)
-    r = asprintf (&dir, "/run/nbdsync");
-  else if (xdg && xdg[0] == '/')
-    r = asprintf (&dir, "%s/nbdsync", xdg);
-  else
-    r = asprintf (&dir, "/tmp/nbdsync-%u", (unsigned) geteuid ());
-  return r == -1 ? NULL : dir;
-}
-
-/* One session per chain at a time, whoever runs it. */
-static int
-lock_chain (struct source_disk *d)
-{
-  int64_t deadline = clock_ms () + LOCK_WAIT_MS;
-  CLEANUP_FREE char *dir = lock_dir ();
-  CLEANUP_FREE char *path = NULL;
-  CLEANUP_FD int fd = -1;
-
-  if (!dir || asprintf (&path, "%s/chain-%s.lock", dir, d->tag) == -1) {
-    path = NULL;
-    log_error ("out of memory");
-    return -1;
-  }
-  if (mkdir (dir, 0700) == -1 && errno != EEXIST) {
-    log_error ("%s: %m", dir);
-    return -1;
-  }
-  fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd == -1) {
-    log_error ("%s: %m", path);
-    return -1;
-  }
-  while (flock (fd, LOCK_EX | LOCK_NB) == -1) {
-    if (errno != EWOULDBLOCK) {
-      log_error ("%s: %m", path);
-      return -1;
-    }
-    if (clock_ms () > deadline) {
-      log_error ("%s: another sync of this disk to this replica is running",
-                 d->name);
-      errno = EBUSY;
-      return -1;
-    }
-    nanosleep (&(struct timespec) { .tv_nsec = 50000000 }, NULL);
-  }
-  d->lock_fd = TAKE_FD (fd);
-  return 0;
-}
-
 /* Remove every bitmap of this chain but 'keep' (which may be ""). */
 static int
 remove_bitmaps (struct source *s, struct source_disk *d, const char *keep)
 {
-  disks now = { 0 };
-  struct disk *disk;
-  int r = -1;
-
-  if (disks_list (s->qmp, &now) == -1)
-    goto out;
-  disk = disks_find (&now, d->disk->node);
-  r = 0;
-  for (size_t i = 0; disk && i < disk->bitmaps.len; i++) {
-    const char *name = disk->bitmaps.ptr[i].name;
-    char chain8[CHAIN8_CHARS + 1];
-    uint64_t generation, pass;
-
-    if (bitmap_parse_name (name, chain8, &generation, &pass) &&
-        strcmp (chain8, d->tag) == 0 && strcmp (name, keep) != 0 &&
-        bitmap_remove (s->qmp, disk->node, name) == -1)
-      r = -1;
-  }
- out:
-  disks_free (&now);
-  return r;
+  return chain_remove_bitmaps (s->qmp, d->disk->node, d->tag, keep, false);
 }
 
 static int
@@ -266,7 +110,8 @@ begin_disk (struct source *s, struct source_disk *d)
   bitmap_name (d->chain, s->target, 0, d->new_bitmap);
   strcpy (d->last_bitmap, d->base_bitmap);
   /* What has our tag now is a dead run's: we hold the lock. */
-  if (lock_chain (d) == -1)
+  d->lock_fd = chain_lock (d->tag, d->name, LOCK_WAIT_MS);
+  if (d->lock_fd == -1)
     return -1;
   FAULT_POINT ("source-locked");
   if (!s->stopped && spool_settle (s->qmp, d->tag) == -1)
@@ -399,9 +244,8 @@ verb_abort (void *opaque, const json_t *request, json_t **ret)
 }
 
 static void
-source_close (struct source *s)
+end_session (struct source *s)
 {
-  FAULT_POINT ("source-close");
   source_stop_streams (s);
   FOR_EACH_DISK (s, d) {
     scratch_remove (d);
@@ -409,15 +253,7 @@ source_close (struct source *s)
       close (d->lock_fd);
   }
   source_disks_reset (&s->disks);
-  disks_free (&s->all);
-  if (s->stopped)
-    source_quit_daemon (s);
-  else
-    qmp_close (s->qmp);
-  for (size_t i = 0; i < s->nr_files; i++)
-    free (s->files[i]);
-  free (s->files);
-  free (s->spec);
+  source_close (s);
   free (s->machine);
   free (s->scratch_dir);
   free ((char *) s->stream.level);
@@ -448,6 +284,6 @@ command_source (int argc, char *argv[])
     return EXIT_FAILURE;
   agent_serve (&(struct agent_server) {
       .role = "source", .verbs = verbs, .opaque = &s });
-  source_close (&s);
+  end_session (&s);
   return 0;
 }

@@ -3,6 +3,7 @@
  * The source agent: what its parts share.
  *
  *   source.c        verbs, and the life of a session
+ *   source-open.c   the machine's monitor, or its images
  *   source-plan.c   which disks, and how each of them will go
  *   source-pass.c   the passes: bitmaps, spool, precopy, streams
  *   scratch.c       room for spools and map files
@@ -83,6 +84,13 @@ struct source {
   unsigned hold_ms;             /* longest time the guest may have waited */
   const char *way;              /* spool or precopy, for -v */
 };
+
+/* source-open.c: connect, and list the disks.  -1 with a message, errno EBUSY
+ * if somebody else uses the monitor or the machine migrates; close in any
+ * case.
+ */
+int source_open (struct source *s, const char *spec);
+void source_close (struct source *s);
 
 /* source-plan.c: choose disks and names and decide about each.  'request'
  * has members replica, full, select and so on (see nbdsync-formats(5)).
