@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <jansson.h>
+
+#include "transport.h"
 
 #define EXIT_USAGE 2
 #define EXIT_BUSY 75            /* EX_TEMPFAIL of sysexits.h */
@@ -16,8 +19,15 @@
 int command_sync (int argc, char *argv[]);
 int command_status (int argc, char *argv[]);
 int command_disks (int argc, char *argv[]);
+int command_cleanup (int argc, char *argv[]);
+int command_forget (int argc, char *argv[]);
 int command_source (int argc, char *argv[]);
 int command_receive (int argc, char *argv[]);
+
+/* What a replica has, as its agent says (see receive.c); nothing is changed
+ * there.  -1 with a message.
+ */
+int ask_status (const struct place *target, const char *rsh, json_t **ret);
 
 /* Set by -v of the verbs that have it: details go to standard error. */
 void set_verbose (void);

@@ -14,6 +14,7 @@ nbdsync_nbdsync_SOURCES = \
 	nbdsync/replica-json.c nbdsync/replica-json.h \
 	nbdsync/report.c nbdsync/report.h \
 	nbdsync/scratch.c \
+	nbdsync/settle.c \
 	nbdsync/server.c nbdsync/server.h \
 	nbdsync/source-open.c nbdsync/source-pass.c nbdsync/source-plan.c \
 	nbdsync/source.c nbdsync/source.h \
@@ -30,6 +31,7 @@ check_PROGRAMS += tests/test-decide
 tests_test_decide_SOURCES = tests/test-decide.c nbdsync/decide.c
 tests_test_decide_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/nbdsync
 TESTS += tests/test-decide
-TESTS += tests/test-sync-copies.sh tests/test-sync-machine-ends.sh tests/test-sync-passes.sh \
+TESTS += tests/test-sync-copies.sh tests/test-sync-forget.sh \
+	tests/test-sync-machine-ends.sh tests/test-sync-passes.sh \
 	tests/test-sync-refuse.sh tests/test-sync-user.sh \
 	tests/test-sync-stall.sh

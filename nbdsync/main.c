@@ -21,6 +21,9 @@ static const char usage[] =
 "  nbdsync sync [OPTIONS] SOURCE TARGET   make the replica equal the source\n"
 "  nbdsync status [--json] TARGET         what the replica has\n"
 "  nbdsync disks [--json] SOURCE          the disks of a machine\n"
+"  nbdsync cleanup SOURCE                 remove what dead syncs left there\n"
+"  nbdsync forget SOURCE TARGET           end a replication: remove its bitmaps\n"
+"  nbdsync forget --chain=ID SOURCE       the same if the target is lost\n"
 "  nbdsync source, nbdsync receive DIR    the two agents that sync starts\n"
 "\n"
 "SOURCE is one of\n"
@@ -223,7 +226,8 @@ main (int argc, char *argv[])
     int (*run) (int argc, char *argv[]);
   } verbs[] = {
     { "sync", command_sync }, { "status", command_status },
-    { "disks", command_disks }, { "source", command_source },
+    { "disks", command_disks }, { "cleanup", command_cleanup },
+    { "forget", command_forget }, { "source", command_source },
     { "receive", command_receive },
   };
 

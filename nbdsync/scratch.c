@@ -51,17 +51,36 @@ scratch_free_bytes (const char *dir, uint64_t *ret)
   return 0;
 }
 
+/* The directory; NULL with a message. */
+static char *
+scratch_path (const struct source *s, const struct source_disk *d)
+{
+  CLEANUP_FREE char *parent = scratch_parent (s, d->disk);
+  char *dir;
+
+  if (!parent || asprintf (&dir, "%s/.nbdsync-%s", parent, d->tag) == -1) {
+    log_error ("scratch: out of memory");
+    return NULL;
+  }
+  return dir;
+}
+
+void
+scratch_settle (const struct source *s, const struct source_disk *d)
+{
+  CLEANUP_FREE char *dir = scratch_path (s, d);
+
+  if (dir)
+    runtime_dir_remove (dir);
+}
+
 int
 scratch_create (struct source *s, struct source_disk *d)
 {
-  CLEANUP_FREE char *parent = scratch_parent (s, d->disk);
-  CLEANUP_FREE char *dir = NULL;
+  CLEANUP_FREE char *dir = scratch_path (s, d);
 
-  if (!parent || asprintf (&dir, "%s/.nbdsync-%s", parent, d->tag) == -1) {
-    dir = NULL;
-    log_error ("%s: out of memory", d->name);
+  if (!dir)
     return -1;
-  }
   runtime_dir_remove (dir);
   if (mkdir (dir, 0700) == -1) {
     log_error ("%s: cannot make a scratch directory: %m "

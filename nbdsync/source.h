@@ -124,6 +124,11 @@ int source_quit_daemon (struct source *s);
 int scratch_create (struct source *s, struct source_disk *d);
 void scratch_remove (struct source_disk *d);
 
+/* Remove what a dead run of d's chain (d->tag, whose lock the caller has)
+ * left in the places where scratch directories go without --scratch.
+ */
+void scratch_settle (const struct source *s, const struct source_disk *d);
+
 /* Where it would be, an allocated string, and what is free there. */
 char *scratch_parent (const struct source *s, const struct disk *disk);
 int scratch_free_bytes (const char *dir, uint64_t *ret);

@@ -18,8 +18,8 @@
 #include "log.h"
 #include "runtime-dir.h"
 
-static int
-ask (const struct place *target, const char *rsh, json_t **ret)
+int
+ask_status (const struct place *target, const char *rsh, json_t **ret)
 {
   CLEANUP_FREE char *dir = runtime_dir_create ();
   struct agent a = {
@@ -134,7 +134,7 @@ command_status (int argc, char *argv[])
   }
   if (place_parse (argv[optind], &target) == -1)
     return EXIT_USAGE;
-  r = ask (&target, rsh, &status);
+  r = ask_status (&target, rsh, &status);
   place_reset (&target);
   if (r == -1)
     return EXIT_FAILURE;
