@@ -204,6 +204,7 @@ dir_open (struct image *image, const struct session_record *r)
 {
   char export[STORAGE_EXPORT_CHARS];
   layers l = { 0 };
+  uint64_t cluster_bytes;
   int rc;
 
   if (image->writer) {
@@ -218,14 +219,14 @@ dir_open (struct image *image, const struct session_record *r)
   }
   rc = make_image (image, r, &l);
   if (rc == 0)
-    rc = storage_open (image->id, &l);
+    rc = storage_open (image->id, &l, &cluster_bytes);
   layers_clear (&l);
   if (rc == -1)
     return -1;
   FAULT_POINT ("receive-image-open");
   storage_export_name (image->id, export);
   image->writer = writer_start (image->name, export, config.depth,
-                                r->base == 0);
+                                cluster_bytes, r->base == 0);
   if (!image->writer) {
     storage_close (image->id);
     return -1;

@@ -293,6 +293,7 @@ static int
 open_image (struct image *image, const struct session_record *r, layers *l)
 {
   char export[STORAGE_EXPORT_CHARS];
+  uint64_t cluster_bytes;
   bool fresh;
 
   if (look (r, l) == -1)
@@ -305,14 +306,14 @@ open_image (struct image *image, const struct session_record *r, layers *l)
                      NULL) == -1 ||
        layers_push (l, path, marker.format) == -1))
     return -1;
-  if (storage_open (image->id, l) == -1)
+  if (storage_open (image->id, l, &cluster_bytes) == -1)
     return -1;
 
   /* It is ours alone now, and nothing is written to it yet. */
   storage_export_name (image->id, export);
   if (write_marker () == 0)
     image->writer = writer_start (image->name, export, config.depth,
-                                  fresh && r->base == 0);
+                                  cluster_bytes, fresh && r->base == 0);
   if (!image->writer) {
     storage_close (image->id);
     return -1;

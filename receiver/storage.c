@@ -181,11 +181,36 @@ storage_export_name (unsigned id, char ret[STORAGE_EXPORT_CHARS])
   snprintf (ret, STORAGE_EXPORT_CHARS, "disk%u", id);
 }
 
+static int
+cluster_bytes_locked (const char *name, uint64_t *ret)
+{
+  CLEANUP_JSON json_t *nodes = NULL;
+  json_t *node;
+  size_t i;
+
+  if (qmp_execute (qmp, "query-named-block-nodes",
+                   json_pack ("{s:b}", "flat", 1), &nodes) == -1)
+    return -1;
+  json_array_foreach (nodes, i, node) {
+    const char *s = json_get_string (node, "node-name");
+
+    if (s && strcmp (s, name) == 0) {
+      *ret = 0;
+      json_get_u64 (json_object_get (node, "image"), "cluster-size", ret);
+      return 0;
+    }
+  }
+  log_error (TAG ": node %s is not there", name);
+  errno = EBADMSG;
+  return -1;
+}
+
 int
-storage_open (unsigned id, const layers *l)
+storage_open (unsigned id, const layers *l, uint64_t *ret_cluster_bytes)
 {
   char name[STORAGE_EXPORT_CHARS];
-  json_t *node, *export;
+  CLEANUP_JSON json_t *export = NULL;
+  json_t *node;
 
   storage_export_name (id, name);
   LOCK_FOR_SCOPE (&lock);
@@ -198,7 +223,9 @@ storage_open (unsigned id, const layers *l)
   export = json_pack ("{s:s, s:s, s:s, s:s, s:b}",
                       "type", "nbd", "id", name, "node-name", name,
                       "name", name, "writable", 1);
-  if (qmp_execute (qmp, "block-export-add", export, NULL) == -1) {
+  if (cluster_bytes_locked (name, ret_cluster_bytes) == -1 ||
+      qmp_execute (qmp, "block-export-add", json_incref (export),
+                   NULL) == -1) {
     qmp_try (qmp, "blockdev-del", json_pack ("{s:s}", "node-name", name),
              QMP_TIMEOUT_MS, NULL, NULL);
     return -1;

@@ -20,9 +20,10 @@ int storage_start (int lock_fd);
 void storage_stop (void);
 
 /* Open an image (the first layer) on its backing files for writing, and
- * export it under the name that storage_export_name gives for 'id'.
+ * export it under the name that storage_export_name gives for 'id'.  Its
+ * clusters' size goes to *ret_cluster_bytes; 0: it has none.
  */
-int storage_open (unsigned id, const layers *l);
+int storage_open (unsigned id, const layers *l, uint64_t *ret_cluster_bytes);
 
 /* End the export and close the image.  No message if all there is to say is
  * that the daemon has died and that was said before.

@@ -7,6 +7,12 @@
  * requests end at multiples of REQUEST_BYTES, so that clusters are written
  * whole where the sender sent them whole.
  *
+ * Only whole clusters are written with write-zeroes; of others the zeroes
+ * are written as data.  QEMU (7.2 at least) makes a whole cluster out of
+ * zeroes for a part of it if the rest of the cluster reads as zero, and
+ * forgets that a write to that rest may be allocating the cluster just
+ * then: that write's copy of the backing file then replaces the zeroes.
+ *
  * The lock guards queue, error, flush counters and 'stopping'.  The event
  * descriptor wakes the thread, which otherwise sleeps in poll.  Lock order:
  * a writer's lock is never held while another is taken or a message given.
@@ -37,6 +43,8 @@ struct writer {
   char *name;
   struct nbd_handle *nbd;       /* of the thread, once it runs */
   unsigned depth;
+  uint64_t size, cluster_bytes; /* of the image; 0: no clusters */
+  unsigned char *zeroes;        /* of cluster_bytes */
   int wake;                     /* eventfd */
   pthread_t thread;
 
@@ -158,48 +166,93 @@ request_free (void *opaque)
   free (r);
 }
 
-/* The next run of the current body: its kind, offset, length and data.
- * False at its end.
+/* How much of one kind lies from where we are in the current body on, up to
+ * 'most'?
+ */
+static uint64_t
+run_length (const struct writer *w, uint64_t most)
+{
+  const extents *e = &w->current->extents;
+  const struct extent *x = &e->ptr[w->at];
+  uint64_t end = x->offset + x->length, start = x->offset + w->at_done;
+
+  for (size_t i = w->at + 1; i < e->len && end - start < most; i++) {
+    if (e->ptr[i].kind != x->kind || e->ptr[i].offset != end)
+      break;
+    end += e->ptr[i].length;
+  }
+  return end - start < most ? end - start : most;
+}
+
+static void
+advance (struct writer *w, uint64_t n)
+{
+  const extents *e = &w->current->extents;
+
+  if (e->ptr[w->at].kind == EXTENT_DATA)
+    w->at_data += n;
+  while (n > 0) {
+    uint64_t left = e->ptr[w->at].length - w->at_done;
+
+    if (n < left) {
+      w->at_done += n;
+      return;
+    }
+    n -= left;
+    w->at++;
+    w->at_done = 0;
+  }
+}
+
+/* How much of these zeroes goes into one request, and is that write-zeroes
+ * or data?  Whole clusters or a part of one.
+ */
+static uint64_t
+cut_zeroes (const struct writer *w, uint64_t offset, uint64_t length,
+            bool *ret_as_data)
+{
+  uint64_t part;
+
+  *ret_as_data = false;
+  if (w->cluster_bytes == 0)
+    return length;
+  part = offset % w->cluster_bytes;
+  if (part == 0 && offset + length == w->size)
+    return length;
+  if (part == 0 && length >= w->cluster_bytes)
+    return length - length % w->cluster_bytes;
+  *ret_as_data = true;
+  part = w->cluster_bytes - part;
+  return length < part ? length : part;
+}
+
+/* The next request of the current body: offset, length, and its data unless
+ * it is of the kind EXTENT_ZERO.  False at its end.
  */
 static bool
 next_run (struct writer *w, struct extent *run, const unsigned char **data)
 {
   const extents *e = &w->current->extents;
-  const struct extent *x;
-  uint64_t unit, most;
+  bool as_data;
+  uint64_t unit;
 
   while (w->at < e->len && w->skip_zeroes &&
          e->ptr[w->at].kind == EXTENT_ZERO)
     w->at++;
   if (w->at == e->len)
     return false;
-  x = &e->ptr[w->at];
-  run->kind = x->kind;
-  run->offset = x->offset + w->at_done;
-  run->length = 0;
+  run->kind = e->ptr[w->at].kind;
+  run->offset = e->ptr[w->at].offset + w->at_done;
   *data = w->at_data;
   unit = run->kind == EXTENT_DATA ? REQUEST_BYTES : ZERO_BYTES;
-  most = unit - run->offset % unit;
-  while (w->at < e->len && run->length < most) {
-    uint64_t left;
-
-    x = &e->ptr[w->at];
-    if (x->kind != run->kind ||
-        x->offset + w->at_done != run->offset + run->length)
-      break;
-    left = x->length - w->at_done;
-    if (left > most - run->length) {
-      left = most - run->length;
-      w->at_done += left;
-    }
-    else {
-      w->at++;
-      w->at_done = 0;
-    }
-    run->length += left;
+  run->length = run_length (w, unit - run->offset % unit);
+  if (run->kind == EXTENT_ZERO)
+    run->length = cut_zeroes (w, run->offset, run->length, &as_data);
+  advance (w, run->length);
+  if (run->kind == EXTENT_ZERO && as_data) {
+    run->kind = EXTENT_DATA;
+    *data = w->zeroes;
   }
-  if (run->kind == EXTENT_DATA)
-    w->at_data += run->length;
   return true;
 }
 
@@ -364,13 +417,14 @@ writer_free (struct writer *w)
     close (w->wake);
   pthread_mutex_destroy (&w->lock);
   pthread_cond_destroy (&w->changed);
+  free (w->zeroes);
   free (w->name);
   free (w);
 }
 
 struct writer *
 writer_start (const char *name, const char *export, unsigned depth,
-              bool skip_zeroes)
+              uint64_t cluster_bytes, bool skip_zeroes)
 {
   struct writer *w = calloc (1, sizeof *w);
   sigset_t all, before;
@@ -383,11 +437,13 @@ writer_start (const char *name, const char *export, unsigned depth,
   pthread_mutex_init (&w->lock, NULL);
   pthread_cond_init (&w->changed, NULL);
   w->depth = depth;
+  w->cluster_bytes = cluster_bytes;
   w->skip_zeroes = skip_zeroes;
+  w->zeroes = calloc (1, cluster_bytes + 1);
   w->name = strdup (name);
   w->wake = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
   w->nbd = nbd_create ();
-  if (!w->name || w->wake == -1 || !w->nbd) {
+  if (!w->name || w->wake == -1 || !w->nbd || !w->zeroes) {
     log_error ("%s: %m", name);
     goto err;
   }
@@ -396,6 +452,7 @@ writer_start (const char *name, const char *export, unsigned depth,
     log_error ("%s: %s", name, nbd_get_error ());
     goto err;
   }
+  w->size = nbd_get_size (w->nbd);
   sigfillset (&all);
   pthread_sigmask (SIG_SETMASK, &all, &before);
   error = pthread_create (&w->thread, NULL, writer_thread, w);

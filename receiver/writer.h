@@ -28,11 +28,12 @@ void body_free (struct body *b);
 struct writer;
 
 /* Connect to an export of the storage daemon.  'name' (of the disk, for
- * messages; copied).  With skip_zeroes zero extents are not written, since
+ * messages; copied).  'cluster_bytes': of the image; 0: it has none.  With skip_zeroes zero extents are not written, since
  * the image reads as zeroes where it was not written.  NULL with a message.
  */
 struct writer *writer_start (const char *name, const char *export,
-                             unsigned depth, bool skip_zeroes);
+                             unsigned depth, uint64_t cluster_bytes,
+                             bool skip_zeroes);
 
 /* Stop skipping zeroes.  The queue must be empty. */
 void writer_write_zeroes (struct writer *w);

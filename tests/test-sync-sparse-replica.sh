@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# An increment into a replica that was copied with holes (cp --sparse,
+# rsync -S): clusters of which a part is written and the rest is zeroed are
+# right.  QEMU loses such zeroes if it gets both at once (receiver/writer.c).
+. "$(dirname "$0")/sync.sh"
+
+CLUSTERS=1024
+
+# For each cluster: "write -P PATTERN <offset in it> <length>" ...
+commands() {
+  local c
+  for ((c = 0; c < CLUSTERS; c++)); do
+    for w; do
+      set -- $w
+      echo "write -q -P $1 $((c * 65536 + $2)) $3"
+    done
+  done | qemu-io -f raw "$(disk_uri src a)" >/dev/null
+}
+
+qemu-img create -q -f qcow2 "$d/a.qcow2" 64M
+source_daemon src a
+commands "1 40960 20480"
+do_sync "qmp:$d/src.qmp" "$d/first"
+cp -a --sparse=always "$d/first" "$d/replica"
+commands "2 8192 28672" "0 36864 28672"
+do_sync "qmp:$d/src.qmp" "$d/replica"
+expect_kind incremental
+same_content "$d/a.qcow2" "$d/replica/current/a.qcow2"
