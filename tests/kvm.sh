@@ -46,7 +46,8 @@ i = text.find(b'W')             # what is before the first is no gap
 while i < len(text):
     if text[i:i + 1] == b'G' and i + 1 < len(text):
         longest = max(longest, text[i + 1])
-        i += 1
+        i += 2                  # the gap's byte is no letter
+        continue
     errors += text[i:i + 1] == b'E'
     i += 1
 print(errors, longest)
