@@ -65,3 +65,4 @@ tests_test_delta_recv_shuffle_LDADD = $(LIBNBD_LIBS)
 man_pods += \
 	docs/nbdkit-delta-recv-plugin.1.pod \
 	docs/nbdsync-formats.5.pod
+TESTS += tests/test-sync-sparse-replica.sh

@@ -233,7 +233,7 @@ static bool
 next_run (struct writer *w, struct extent *run, const unsigned char **data)
 {
   const extents *e = &w->current->extents;
-  bool as_data;
+  bool as_data = false;
   uint64_t unit;
 
   while (w->at < e->len && w->skip_zeroes &&

@@ -7,23 +7,23 @@
 
 CLUSTERS=1024
 
-# For each cluster: "write -P PATTERN <offset in it> <length>" ...
+# To each cluster: PATTERN:OFFSET:LENGTH...
 commands() {
-  local c
+  local c w pattern offset length
   for ((c = 0; c < CLUSTERS; c++)); do
     for w; do
-      set -- $w
-      echo "write -q -P $1 $((c * 65536 + $2)) $3"
+      IFS=: read -r pattern offset length <<<"$w"
+      echo "write -q -P $pattern $((c * 65536 + offset)) $length"
     done
   done | qemu-io -f raw "$(disk_uri src a)" >/dev/null
 }
 
 qemu-img create -q -f qcow2 "$d/a.qcow2" 64M
 source_daemon src a
-commands "1 40960 20480"
+commands 1:40960:20480
 do_sync "qmp:$d/src.qmp" "$d/first"
 cp -a --sparse=always "$d/first" "$d/replica"
-commands "2 8192 28672" "0 36864 28672"
+commands 2:8192:28672 0:36864:28672
 do_sync "qmp:$d/src.qmp" "$d/replica"
 expect_kind incremental
 same_content "$d/a.qcow2" "$d/replica/current/a.qcow2"
