@@ -9,6 +9,7 @@
 #include <config.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -49,6 +50,15 @@ sink (enum log_level level, const char *message)
     first_error = strdup (message);
   else
     send_note (message);
+}
+
+bool
+agent_is_over (void)
+{
+  struct pollfd pfd = { .fd = STDIN_FILENO, .events = POLLRDHUP };
+
+  return ended || (poll (&pfd, 1, 0) == 1 &&
+                   (pfd.revents & (POLLHUP | POLLRDHUP | POLLERR)) != 0);
 }
 
 char *

@@ -77,6 +77,11 @@ struct agent_server {
 };
 void agent_serve (const struct agent_server *server);
 
+/* For verbs that take long: should the agent end, since a signal says so or
+ * its coordinator has gone?
+ */
+bool agent_is_over (void);
+
 /* Take the first error that the running verb has reported, which is then
  * not an error of the request; NULL if there was none.  The caller frees it.
  */

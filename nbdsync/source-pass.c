@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent.h"
 #include "cleanup.h"
 #include "clock.h"
 #include "fault.h"
@@ -244,7 +245,8 @@ take_spool (struct source *s)
   }
   limit = s->scratch_limit > s->final_limit ?
     s->scratch_limit : s->final_limit;
-  r = spool_take (s->qmp, spools, i, limit, SPOOL_TIMEOUT_MS, &ms);
+  r = spool_take (s->qmp, spools, i, limit, SPOOL_TIMEOUT_MS, agent_is_over,
+                  &ms);
   if (r == 0) {
     held (s, ms);
     log_debug ("spool: taken in one transaction of %u ms", ms);

@@ -60,6 +60,7 @@ struct spool {
   items items;
   uint64_t limit_bytes;
   int64_t deadline;
+  bool (*is_over) (void);
   bool started;                 /* the new bitmaps are ours */
 };
 
@@ -318,6 +319,11 @@ watch (struct spool *s)
       return -1;
     if (all_done)
       return 0;
+    if (s->is_over && s->is_over ()) {
+      log_error ("%s: the spool is not wanted any more", qmp_name (s->qmp));
+      errno = ECANCELED;
+      return -1;
+    }
     if (clock_left_ms (s->deadline) == 0) {
       log_error ("%s: the spool was not ready in time", qmp_name (s->qmp));
       errno = ETIMEDOUT;
@@ -400,11 +406,12 @@ undo (struct spool *s)
 
 int
 spool_take (struct qmp *qmp, struct spool_disk *specs, size_t n,
-            uint64_t limit_bytes, int timeout_ms, unsigned *ret_ms)
+            uint64_t limit_bytes, int timeout_ms, bool (*is_over) (void),
+            unsigned *ret_ms)
 {
   struct spool s = {
     .qmp = qmp, .limit_bytes = limit_bytes,
-    .deadline = clock_ms () + timeout_ms
+    .deadline = clock_ms () + timeout_ms, .is_over = is_over,
   };
   int r = 0, saved;
 

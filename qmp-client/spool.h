@@ -37,10 +37,12 @@ struct spool_disk {
  * -1 with a message: nodes, jobs, bitmaps and files are as before, or, if
  * the connection was lost, left to spool_settle.  errno EFBIG: the
  * jobs would copy more than limit_bytes (0: no limit) in all; ENOSPC: the
- * file system has no room for it; ETIMEDOUT.
+ * file system has no room for it; ETIMEDOUT; ECANCELED: is_over (may be
+ * NULL), which is asked all the while, said that nobody wants it any more.
  */
 int spool_take (struct qmp *qmp, struct spool_disk *specs, size_t n,
-                uint64_t limit_bytes, int timeout_ms, unsigned *ret_ms);
+                uint64_t limit_bytes, int timeout_ms, bool (*is_over) (void),
+                unsigned *ret_ms);
 
 /* Remove the jobs and nodes (not the bitmaps and files) that a dead run
  * with this tag left in QEMU: those of spools, map files and the flush.

@@ -245,7 +245,8 @@ do_spool (char **a)
       return -1;
     }
   }
-  if (spool_take (qmp, d, n, strtoull (a[1], NULL, 10), atoi (a[2]), &ms)
+  if (spool_take (qmp, d, n, strtoull (a[1], NULL, 10), atoi (a[2]),
+                  NULL, &ms)
       == -1)
     return -1;
   for (size_t i = 0; i < n; i++)
