@@ -20,8 +20,8 @@ ONLY_FAILURES = {
     'process-stopped=nbdcopy': GIVE_UP,
     'process-stopped=nbdsync': (
         FROZEN[0], FROZEN[1] + '+process-stop=nbdsync:1@thaw-source'),
-    'qmp=job-cancel': (SLOW[0], SLOW[1] + '+spool-started:1@sync,-'),
-    'qmp-done=job-cancel': (SLOW[0], SLOW[1] + '+spool-started:1@sync,-'),
+    'qmp=job-cancel': (SLOW[0], SLOW[1] + '+spool-started:1@sync'),
+    'qmp-done=job-cancel': (SLOW[0], SLOW[1] + '+spool-started:1@sync'),
     'receive-close': GIVE_UP,
     'replica-discard': GIVE_UP,
     'replica-images-gone': GIVE_UP,
@@ -55,17 +55,14 @@ def scenarios(seed, wanted, deaths, every):
         for k in range(n) if every else [(i + seed) % n]:
             order = deaths[k] if every else '|'.join(deaths[k:] + deaths[:k])
             qemu = scenario.QEMUS[(i + k + seed) % len(scenario.QEMUS)]
-            # In the same run, or in one that settles what it left.
-            text = before[:-1] if before.endswith(',-') else before
-            text += ('' if before.endswith(',-') else '+')
             yield (f'{kind}/{qemu}/{seed * 1000 + 500 + i * n + k}/'
-                   f'{text}{point}:1@{order}')
+                   f'{before}+{point}:1@{order}')
 
 
 def unreached(results):
     """Points of these that their scenario did not reach."""
     for r in results:
-        last = r.text.rsplit('/', 1)[1].replace(',', '+').split('+')[-1]
+        last = r.text.rsplit('/', 1)[1].split('+')[-1]
         point = last.split('@')[0].rpartition(':')[0]
         if point in ONLY_FAILURES and r.missed:
             yield point

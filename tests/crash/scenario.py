@@ -165,7 +165,7 @@ class Scenario:
         """Which of ours dies this death?  One of them, if there are more."""
         ours = self.processes()
         agents = {p.words[1]: p.pid for p in ours
-                  if p.parent == sync.pid and len(p.words) > 1 and
+                  if p.name == 'nbdsync' and len(p.words) > 1 and
                   p.words[1] in ('source', 'receive')}
 
         def children(parent, name):
@@ -182,7 +182,7 @@ class Scenario:
             'nbdkit-receive': receivers,
             'storage': [q for p in receivers
                         for q in children(p.pid, 'qemu-storage')],
-            'nbdcopy': children(sync.pid, 'nbdcopy'),
+            'nbdcopy': [p for p in ours if p.name == 'nbdcopy'],
             'all': ours,
         }[death]
         return found if death == 'all' or len(found) < 2 else \
@@ -202,7 +202,7 @@ class Scenario:
         elif death == 'clash':
             self.add_clashing_bitmap()
         elif death == 'slow':
-            m.slow_down(200000)
+            m.slow_down(6000000)
         elif death.startswith('freeze-'):
             signal_all(self.find(death[7:], sync), signal.SIGSTOP)
         elif death.startswith('thaw-'):
@@ -314,8 +314,10 @@ class Scenario:
             died = next((d for d in deaths if self.die(d, sync)), None)
             self.notes.append(f'died={died}')
             self.died.append(died)
-            signal_all([Process(pid)] if os.path.exists(f'/proc/{pid}')
-                       else [], signal.SIGCONT)
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass
         try:
             self.wait_for_end(sync, 'victim')
         finally:
