@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent.h"
@@ -32,6 +33,23 @@ agent_name (const struct agent *a)
   return name;
 }
 
+/* It has ended: why, as far as its exit status tells. */
+static void
+agent_ended (struct agent *a, int status)
+{
+  const char *name = agent_name (a);
+  bool remote = a->transport.place->host && WIFEXITED (status);
+
+  if (remote && WEXITSTATUS (status) == 127)
+    log_error ("%s: nbdsync is not installed there, or not in the PATH that "
+               "ssh gives to commands", name);
+  else if (remote && WEXITSTATUS (status) == 255)
+    log_error ("%s: ssh has failed or lost its connection", name);
+  else
+    log_error ("%s: the agent has ended (%s)", name,
+               process_status_text (status));
+}
+
 /* The agent is gone or makes no sense: say so once. */
 static void
 agent_failed (struct agent *a, int error)
@@ -42,8 +60,7 @@ agent_failed (struct agent *a, int error)
   switch (error) {
   case 0:
     if (process_wait (&a->process, 2000, &status))
-      log_error ("%s: the agent has ended (%s)", name,
-                 process_status_text (status));
+      agent_ended (a, status);
     else
       log_error ("%s: the agent has closed its connection", name);
     break;
