@@ -50,9 +50,9 @@ json_t *session_record_encode (const struct session_record *r);
 const char *session_record_decode (const json_t *json,
                                    struct session_record *ret);
 
-/* Letters, digits, '.', '_', '-', ':', '+', '@' and '#', at most DISK_NAME_MAX of
- * them, not starting with '.' or '-': safe as a file name, an export name
- * and in a terminal.
+/* Letters, digits, '.', '_', '-', ':', '+', '@' and '#', at most
+ * DISK_NAME_MAX of them, not starting with '.' or '-': safe as a file name,
+ * an export name and in a terminal.
  */
 bool disk_name_ok (const char *name);
 

@@ -32,10 +32,6 @@
 
 #define SPOOL_TIMEOUT_MS 3600000 /* at the speed of a local disk */
 
-#define FOR_EACH_DISK(s, d)                                             \
-  for (struct source_disk *d = (s)->disks.ptr;                          \
-       d < (s)->disks.ptr + (s)->disks.len; d++)
-
 static char *
 scratch_file (const struct source_disk *d, const char *what)
 {

@@ -36,10 +36,6 @@
 
 #define LOCK_WAIT_MS 10000      /* for an agent that is about to end */
 
-#define FOR_EACH_DISK(s, d)                                             \
-  for (struct source_disk *d = (s)->disks.ptr;                          \
-       d < (s)->disks.ptr + (s)->disks.len; d++)
-
 static int
 verb_open (void *opaque, const json_t *request, json_t **ret)
 {

@@ -52,6 +52,10 @@ struct source_disk {
 };
 DEFINE_VECTOR (source_disks, struct source_disk)
 
+#define FOR_EACH_DISK(s, d)                                             \
+  for (struct source_disk *d = (s)->disks.ptr;                          \
+       d < (s)->disks.ptr + (s)->disks.len; d++)
+
 enum pass_state { PASS_NONE, PASS_PRECOPY, PASS_FINAL };
 
 struct source {
