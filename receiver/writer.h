@@ -27,9 +27,10 @@ void body_free (struct body *b);
 
 struct writer;
 
-/* Connect to an export of the storage daemon.  'name' (of the disk, for
- * messages; copied).  'cluster_bytes': of the image; 0: it has none.  With skip_zeroes zero extents are not written, since
- * the image reads as zeroes where it was not written.  NULL with a message.
+/* Connect to an export of the storage daemon.  'name' is the disk's, for
+ * messages; copied.  'cluster_bytes' is the image's; 0: it has none.  With
+ * skip_zeroes zero extents are not written, since the image reads as zeroes
+ * where it was not written.  NULL with a message.
  */
 struct writer *writer_start (const char *name, const char *export,
                              unsigned depth, uint64_t cluster_bytes,
