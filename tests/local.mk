@@ -19,6 +19,12 @@ TESTS += tests/test-sync-checker.sh
 EXTRA_DIST += tests/guest/replay.py tests/guest/writer.s bench/mkdisk
 
 # End to end.  The long ones first: two run at a time.
+TESTS += tests/test-crash-1.sh
+TESTS += tests/test-crash-2.sh
+TESTS += tests/test-crash-3.sh
+TESTS += tests/test-crash-4.sh
+EXTRA_DIST += tests/crash/run tests/crash/points.py tests/crash/failures.py
+EXTRA_DIST += tests/crash/machine.py tests/crash/scenario.py
 TESTS += tests/test-sync-kvm.sh
 TESTS += tests/test-sync-kvm-iothread.sh
 TESTS += tests/test-sync-writes.sh

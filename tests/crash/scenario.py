@@ -10,6 +10,7 @@ One or more victim syncs, separated by commas; each is stopped at a point
 again.  "-" is a victim that is not stopped.  Of several deaths the first
 is died of which somebody is there.
 """
+import glob
 import json
 import os
 import random
@@ -311,6 +312,9 @@ class Scenario:
             if pid is None:
                 self.missed = True
                 break
+            # Whoever of ours stands still, the guest goes on.
+            if self.machine.alive() and self.kind != 'slow':
+                self.machine.wait_for_writes(2)
             died = next((d for d in deaths if self.die(d, sync)), None)
             self.notes.append(f'died={died}')
             self.died.append(died)
@@ -571,10 +575,22 @@ class Scenario:
                 self.machine.kill()
             left = self.processes()
             signal_all(left, signal.SIGKILL)
+            if not self.has_replica:
+                remove_locks(self.replica)
         self.counts = fault_counts(f'{self.dir}/victim0.fault')
         if why is None:
             remove_tree(self.dir)
         return why
+
+
+def remove_locks(replica):
+    """Locks stay as long as their chain, which has ended here."""
+    for path in glob.glob(f'{replica}/generations/*/manifest.json'):
+        with open(path, encoding='utf-8') as f:
+            for disk in json.load(f)['disks'].values():
+                lock = f'/run/nbdsync/chain-{disk["chain"][:8]}.lock'
+                if os.path.exists(lock):
+                    os.unlink(lock)
 
 
 def fault_counts(path):
