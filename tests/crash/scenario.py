@@ -7,7 +7,8 @@ Written as text, so that each can be run again:
 
 One or more victim syncs, separated by commas; each is stopped at a point
 (the N-th time it is reached), dies there, goes on, and may be stopped
-again.  "-" is a victim that is not stopped.  Of several deaths the first
+again.  "-" is a victim that is not stopped, "--" one after which nothing
+more is done: just to see which points it reaches.  Of several deaths the first
 is died of which somebody is there.
 """
 import glob
@@ -150,7 +151,7 @@ class Scenario:
     def parse_victim(text):
         stops = []
         for stop in text.split('+'):
-            if stop == '-':
+            if stop in ('-', '--'):
                 continue
             point, _, death = stop.partition('@')
             name, _, nth = point.rpartition(':')
@@ -535,6 +536,8 @@ class Scenario:
             self.start_machine()
         for n, stops in enumerate(self.victims):
             self.run_victim(n, stops)
+        if self.text.endswith('/--'):
+            return
         # Of a machine that was not running: it is now, or still not.
         had_replica = self.generation() > 0
         if self.is_stopped():
