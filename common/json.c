@@ -53,7 +53,9 @@ json_get_string (const json_t *object, const char *key)
 json_t *
 json_read_file (int dirfd, const char *path, size_t max)
 {
-  CLEANUP_FD int fd = openat (dirfd, path, O_RDONLY | O_CLOEXEC);
+  /* What lies there may be a FIFO that nobody writes. */
+  CLEANUP_FD int fd = openat (dirfd, path,
+                              O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   CLEANUP_FREE char *text = NULL;
   struct stat st;
   json_error_t error;

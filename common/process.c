@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -35,6 +36,7 @@ child (const struct process_spec *spec, pid_t parent, int report)
   int fds[3] = { spec->in, spec->out, spec->err };
   CLEANUP_FREE char *pid = NULL;
   int null = open ("/dev/null", O_RDWR | O_CLOEXEC), error;
+  struct rlimit limit;
   sigset_t none;
 
   sigemptyset (&none);
@@ -43,6 +45,12 @@ child (const struct process_spec *spec, pid_t parent, int report)
     signal (sig, SIG_DFL);
   if (prctl (PR_SET_PDEATHSIG, SIGTERM) == -1 || getppid () != parent)
     _exit (127);
+
+  /* A storage daemon opens a descriptor for each layer of an image. */
+  if (getrlimit (RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit (RLIMIT_NOFILE, &limit);
+  }
 
   /* Move what we pass out of the way of 0 to 3 first. */
   report = fcntl (report, F_DUPFD_CLOEXEC, 10);

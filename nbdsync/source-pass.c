@@ -139,7 +139,7 @@ begin_precopy (struct source *s, struct source_disk *d)
   strcpy (d->sent_bitmap, d->last_bitmap);
   strcpy (d->last_bitmap, bitmap);
   FAULT_POINT ("precopy-map-taken");
-  if (flush_disk (s->qmp, d->disk, &ms) == -1) {
+  if (flush_disk (s->qmp, d->disk, d->tag, &ms) == -1) {
     if (errno == EOPNOTSUPP)
       log_error ("%s: give more room for a spool by --scratch and "
                  "--scratch-limit", d->name);
@@ -172,7 +172,7 @@ end_precopy (struct source *s, struct source_disk *d)
   unsigned ms;
   int r;
 
-  if (flush_disk (s->qmp, d->disk, &ms) == -1)
+  if (flush_disk (s->qmp, d->disk, d->tag, &ms) == -1)
     return -1;
   held (s, ms);
   FAULT_POINT ("precopy-end-flushed");

@@ -26,7 +26,7 @@ ask_status (const struct place *target, const char *rsh, json_t **ret)
     .role = "receive", .in = -1, .out = -1,
     .transport = { .place = target, .rsh = rsh, .dir = dir },
   };
-  const char *args[] = { "receive", target->rest, NULL };
+  const char *args[] = { "receive", "--", target->rest, NULL };
   int r = -1;
 
   if (!dir)

@@ -198,6 +198,7 @@ sync_options_parse (int argc, char *argv[], struct sync_options *ret,
     goto err;
   }
   o.source_text = argv[optind];
+  o.target_text = argv[optind + 1];
   if (source_parse (argv[optind], &o.source, &o.select) == -1 ||
       place_parse (argv[optind + 1], &o.target) == -1)
     goto err;

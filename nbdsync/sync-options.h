@@ -11,7 +11,7 @@
 #include "transport.h"
 
 struct sync_options {
-  const char *source_text;      /* as given; not owned */
+  const char *source_text, *target_text; /* as given; not owned */
   char *source;                 /* "qmp:..." or "image:..." alone; owned */
   json_t *select;               /* array of "NODE" or "NODE=NAME"; owned */
   struct place source_place;    /* here */

@@ -36,6 +36,7 @@
 
 #define SPOOL_MS (2 * 3600 * 1000) /* a spool or a map of a large disk */
 #define SYNC_STALL_FACTOR 10    /* for the receiver's sync to disk */
+#define PING_MS 5000
 
 struct sync {
   struct sync_options o;
@@ -80,7 +81,7 @@ call (struct sync *s, struct agent *a, const char *verb, json_t *args,
 static int
 start_agents (struct sync *s)
 {
-  const char *receive[] = { "receive", s->o.target.rest, NULL };
+  const char *receive[] = { "receive", "--", s->o.target.rest, NULL };
   const char *source[] = { "source", NULL };
 
   s->source.role = "source";
@@ -255,10 +256,16 @@ check_stall (struct sync *s, const json_t *stats)
     s->sent = sent;
     s->moved_ms = now;
   }
-  if (left == 0)
-    limit *= SYNC_STALL_FACTOR;
   if (now - s->moved_ms < limit)
     return 0;
+  /* All is on its way or there: is the other end alive, and syncing? */
+  if (left == 0) {
+    if (call (s, &s->receive, "reason", NULL, PING_MS, NULL) == -1)
+      return -1;
+    limit *= SYNC_STALL_FACTOR;
+    if (now - s->moved_ms < limit)
+      return 0;
+  }
   log_error ("nothing has moved for %d s (--stall-timeout): is the link or "
              "a host hanging?", (int) (limit / 1000));
   return -1;
@@ -291,7 +298,8 @@ explain (struct sync *s, const char *nbdcopy_says)
       return;
     reason = json_get_string (answer, "reason");
     if (reason) {
-      log_error ("%s", reason);
+      log_error ("%s: %s", i == 0 ? s->o.target_text : s->o.source_text,
+                 reason);
       return;
     }
   }
@@ -326,7 +334,8 @@ copy_pass (struct sync *s, const json_t *pass)
                     &reason);
     int error = errno;
     progress_clear (&s->progress);
-    update_stats (s, NULL);
+    if (r == 0 || reason || error == EINTR)
+      update_stats (s, NULL);
     if (r == -1 && error == EINTR)
       log_error ("interrupted");
     else if (r == -1 && reason)

@@ -26,7 +26,6 @@
 #include "runtime-dir.h"
 #include "vhost-flush.h"
 
-#define EXPORT_ID "nbdsync-flush"
 #define FLUSH_TIMEOUT_MS 60000  /* the page cache may have to go to disk */
 #define EXPORT_TIMEOUT_MS 5000
 
@@ -89,46 +88,50 @@ export_deleted (const json_t *event, void *opaque)
   const char *id = json_get_string (json_object_get (event, "data"), "id");
 
   return name && id && strcmp (name, "BLOCK_EXPORT_DELETED") == 0 &&
-    strcmp (id, EXPORT_ID) == 0;
+    strcmp (id, opaque) == 0;
 }
 
 static int
-export_remove (struct qmp *qmp)
+export_remove (struct qmp *qmp, char *id)
 {
   json_t *event;
 
   if (qmp_execute (qmp, "block-export-del",
-                   json_pack ("{ss, ss}", "id", EXPORT_ID, "mode", "hard"),
+                   json_pack ("{ss, ss}", "id", id, "mode", "hard"),
                    NULL) == -1)
     return -1;
-  event = qmp_wait_event (qmp, export_deleted, NULL, EXPORT_TIMEOUT_MS);
+  event = qmp_wait_event (qmp, export_deleted, id, EXPORT_TIMEOUT_MS);
   if (!event && errno == ETIMEDOUT)
-    log_error ("%s: export %s does not end", qmp_name (qmp), EXPORT_ID);
+    log_error ("%s: export %s does not end", qmp_name (qmp), id);
   json_decref (event);
   return event ? 0 : -1;
 }
 
 int
-flush_settle (struct qmp *qmp)
+flush_settle (struct qmp *qmp, const char *tag)
 {
+  char ours[NODE_NAME_MAX];
   CLEANUP_JSON json_t *exports = NULL;
   json_t *export;
   size_t i;
 
   if (qmp_execute (qmp, "query-block-exports", NULL, &exports) == -1)
     return -1;
+  block_our_name (tag, BLOCK_FLUSH, ours);
   json_array_foreach (exports, i, export) {
     const char *id = json_get_string (export, "id");
 
-    if (id && strcmp (id, EXPORT_ID) == 0)
-      return export_remove (qmp);
+    if (id && strcmp (id, ours) == 0)
+      return export_remove (qmp, ours);
   }
   return 0;
 }
 
 static int
-flush_by_export (struct qmp *qmp, const struct disk *disk, const char *dir)
+flush_by_export (struct qmp *qmp, const struct disk *disk, const char *tag,
+                 const char *dir)
 {
+  char id[NODE_NAME_MAX];
   CLEANUP_FREE char *path = NULL;
   const char *refusal = NULL;
   int r;
@@ -138,11 +141,12 @@ flush_by_export (struct qmp *qmp, const struct disk *disk, const char *dir)
     log_error ("%s: out of memory", qmp_name (qmp));
     return -1;
   }
-  if (flush_settle (qmp) == -1)
+  if (flush_settle (qmp, tag) == -1)
     return -1;
+  block_our_name (tag, BLOCK_FLUSH, id);
   if (qmp_try (qmp, "block-export-add",
                json_pack ("{ss, ss, ss, sb, s{ss, ss}}",
-                          "type", "vhost-user-blk", "id", EXPORT_ID,
+                          "type", "vhost-user-blk", "id", id,
                           "node-name", disk->node, "writable", 0,
                           "addr", "type", "unix", "path", path),
                QMP_TIMEOUT_MS, NULL, &refusal) == -1) {
@@ -154,13 +158,14 @@ flush_by_export (struct qmp *qmp, const struct disk *disk, const char *dir)
     return -1;
   }
   r = vhost_flush (path, FLUSH_TIMEOUT_MS);
-  if (export_remove (qmp) == -1)
+  if (export_remove (qmp, id) == -1)
     r = -1;
   return r;
 }
 
 int
-flush_disk (struct qmp *qmp, const struct disk *disk, unsigned *ret_ms)
+flush_disk (struct qmp *qmp, const struct disk *disk, const char *tag,
+            unsigned *ret_ms)
 {
   bool storage_daemon;
   int64_t start;
@@ -176,7 +181,7 @@ flush_disk (struct qmp *qmp, const struct disk *disk, unsigned *ret_ms)
     start = clock_ms ();
     r = peer_own (qmp, dir);
     if (r == 0)
-      r = flush_by_export (qmp, disk, dir);
+      r = flush_by_export (qmp, disk, tag, dir);
     runtime_dir_remove (dir);
     free (dir);
   }

@@ -13,9 +13,10 @@
  * been held by it.  -1 with a message; errno is EOPNOTSUPP if this QEMU
  * gives no way: the image must not be read from outside then, take a spool.
  */
-int flush_disk (struct qmp *qmp, const struct disk *disk, unsigned *ret_ms);
+int flush_disk (struct qmp *qmp, const struct disk *disk, const char *tag,
+                unsigned *ret_ms);
 
 /* Remove what a dead run's flush left in a storage daemon. */
-int flush_settle (struct qmp *qmp);
+int flush_settle (struct qmp *qmp, const char *tag);
 
 #endif /* NBDSYNC_FLUSH_H */

@@ -76,7 +76,7 @@ spool_settle (struct qmp *qmp, const char *tag)
   block_our_name (tag, BLOCK_MAP, name);
   if (block_node_remove (qmp, name) == -1)
     return -1;
-  return flush_settle (qmp);
+  return flush_settle (qmp, tag);
 }
 
 /* How much will the job copy?  Of a full copy we only know how much is

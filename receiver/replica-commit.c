@@ -162,7 +162,8 @@ write_journal (const struct replica *r, const struct manifest *m,
   len = strlen (line);
   line[len++] = '\n';           /* in the place of the NUL */
   fd = openat (r->fd, "journal.jsonl",
-               O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+               O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW |
+               O_NONBLOCK, 0600);
   if (fd == -1 || write (fd, line, len) != (ssize_t) len)
     goto err;
   return 0;

@@ -26,6 +26,8 @@
 #include "reader.h"
 #include "spool.h"
 
+#define TOOL_TAG "00000000"      /* chain8 of what has no chain */
+
 static struct qmp *qmp;
 static disks list;
 
@@ -216,7 +218,7 @@ do_flush (char **a)
   struct disk *d = find (a[0], a[1]);
   unsigned ms;
 
-  if (!d || flush_disk (qmp, d, &ms) == -1)
+  if (!d || flush_disk (qmp, d, TOOL_TAG, &ms) == -1)
     return -1;
   printf ("%u ms\n", ms);
   return 0;
@@ -316,14 +318,14 @@ do_precopy (char **a)
   struct precopy_state state = { 0 };
   int r;
 
-  if (!d || flush_disk (qmp, d, NULL) == -1 ||
+  if (!d || flush_disk (qmp, d, TOOL_TAG, NULL) == -1 ||
       precopy_begin (qmp, d, &state) == -1)
     return -1;
   puts ("begun");
   fflush (stdout);
   while ((r = getchar ()) != '\n' && r != EOF)
     ;
-  r = flush_disk (qmp, d, NULL);
+  r = flush_disk (qmp, d, TOOL_TAG, NULL);
   if (r == 0)
     r = precopy_check (qmp, d, &state);
   precopy_state_reset (&state);
