@@ -23,7 +23,10 @@ decide (const struct situation *s)
     reason = "--full was given";
   else if (s->size != s->replica_size)
     reason = "the disk has another size than in the replica";
-  else if (s->forked && s->bitmap == BITMAP_ABSENT)
+  else if (s->copied)
+    reason = "the replica is a copy, or was moved to another file system: the "
+      "bitmaps may be the other copy's";
+  else if (s->forked)
     reason = "the replica is older than what the source remembers: one of "
       "them was restored, or there is another copy of the replica";
   else

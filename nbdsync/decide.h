@@ -25,8 +25,10 @@ struct situation {
   bool known;                   /* the replica has this disk */
   uint64_t replica_size, size;  /* bytes */
   bool can_persist;             /* its bitmaps outlive QEMU */
-  bool forked;                  /* it has a bitmap of the chain with a number
-                                   that this replica never gave */
+  bool copied;                  /* another copy of the replica may have used
+                                   the same names of bitmaps */
+  bool forked;                  /* one did: there is a bitmap of the chain
+                                   with a number that was never given here */
   enum bitmap_state bitmap;
   uint64_t dirty_bytes;         /* of a good bitmap */
 };

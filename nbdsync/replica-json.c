@@ -15,10 +15,10 @@ replica_to_json (const struct replica *r)
 {
   const struct manifest *m = replica_current (r);
   json_t *disks, *json;
-  char session[17] = "", id[UUID_CHARS + 1];
-  uint64_t last;
+  struct replica_identity id;
+  char session[17] = "";
 
-  if (replica_identity (r, id, &last) == -1)
+  if (replica_identity (r, &id) == -1)
     return NULL;
   disks = json_array ();
   for (size_t i = 0; m && i < m->disks.len; i++) {
@@ -34,8 +34,9 @@ replica_to_json (const struct replica *r)
   }
   if (m)
     snprintf (session, sizeof session, "%016" PRIx64, m->session);
-  json = json_pack ("{s:s, s:I, s:I, s:I, s:I, s:s, s:o}",
-                    "id", id, "last", (json_int_t) last,
+  json = json_pack ("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:o}",
+                    "id", id.id, "last", (json_int_t) id.last,
+                    "copied", (json_int_t) id.copied,
                     "generation", (json_int_t) (m ? m->generation : 0),
                     "time", (json_int_t) (m ? m->time : 0),
                     "checked", (json_int_t) replica_checked_time (r),

@@ -9,9 +9,9 @@
 
 #include "replica.h"
 
-/* Members id, last (number given), generation (0: none yet), time, checked,
- * session (as 16 hexadecimal digits) and disks: name, chain, size, base,
- * image_bytes, source.  A new reference; NULL with a message.
+/* Members id, last and copied (of struct replica_identity), generation (0:
+ * none yet), time, checked, session (as 16 hexadecimal digits) and disks:
+ * name, chain, size, base, image_bytes, source.  A new reference; NULL with a message.
  */
 json_t *replica_to_json (const struct replica *r);
 

@@ -219,6 +219,8 @@ plan_disk (struct source *s, const json_t *request, uint64_t generation,
            const json_t *known, struct source_disk *d)
 {
   const json_t *replica = json_object_get (request, "replica");
+  const char *id = json_get_string (replica, "id");
+  uint64_t copied = 0;
   struct situation situation = {
     .generation = generation, .known = known != NULL,
     .size = d->disk->size, .can_persist = disk_can_persist (d->disk),
@@ -237,12 +239,17 @@ plan_disk (struct source *s, const json_t *request, uint64_t generation,
   if (situation.bitmap != BITMAP_GOOD)
     d->good_bitmap[0] = '\0';
   situation.forked = is_forked (replica, d);
-  if (situation.forked && situation.bitmap == BITMAP_ABSENT) {
-    /* Random: each copy that is forked off needs a chain of its own. */
+  json_get_u64 (replica, "copied", &copied);
+  situation.copied = generation > 0 && generation <= copied;
+  if (situation.forked || situation.copied) {
+    /* A chain that no other copy has; a copy's new identity gives it. */
     if (known)
       strcpy (d->former, d->chain);
-    if (uuid_generate (d->chain) == -1)
+    if (situation.copied)
+      uuid_derive (id ? id : "", d->name, d->chain);
+    else if (uuid_generate (d->chain) == -1)
       return -1;
+    d->good_bitmap[0] = '\0';
   }
   chain_tag (d->chain, d->tag);
 

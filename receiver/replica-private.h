@@ -10,6 +10,7 @@
 #define GENERATIONS "generations"
 #define INCOMING GENERATIONS "/incoming"
 #define PATH_BYTES 160          /* of a path inside DIR */
+#define SMALL_MAX_BYTES 4096    /* of our small JSON files */
 
 struct replica {
   char *path;                   /* absolute */
@@ -37,6 +38,12 @@ int replica_read_manifest (const struct replica *r, uint64_t generation,
 
 /* session.json.  1 if a session is open, 0 if none is, -1 with a message. */
 int replica_read_session (const struct replica *r, struct open_session *ret);
+
+/* The last number that was given to a generation. */
+int replica_read_last (const struct replica *r, uint64_t *ret);
+
+/* Give the replica an identity if it has none, or has that of another copy. */
+int replica_settle_identity (const struct replica *r);
 
 /* Point 'current' to a generation, durably. */
 int replica_switch_current (const struct replica *r, uint64_t generation);

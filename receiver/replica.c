@@ -43,9 +43,7 @@
 
 #define SESSION INCOMING "/session.json"
 #define LAST GENERATIONS "/last.json"
-#define IDENTITY GENERATIONS "/replica.json"
 #define LOCK_POLL_MS 20
-#define SMALL_MAX_BYTES 4096    /* of our small JSON files */
 
 void
 generation_path (char ret[PATH_BYTES], uint64_t generation,
@@ -253,8 +251,8 @@ read_current (const struct replica *r, uint64_t *ret)
 }
 
 /* The highest number that was ever given out. */
-static int
-read_last (const struct replica *r, uint64_t *ret)
+int
+replica_read_last (const struct replica *r, uint64_t *ret)
 {
   CLEANUP_JSON json_t *json = json_read_file (r->fd, LAST, SMALL_MAX_BYTES);
   uint64_t last = 0, n;
@@ -336,7 +334,7 @@ settle (struct replica *r, uint64_t *current)
   char path[PATH_BYTES];
   uint64_t last;
 
-  if (read_last (r, &last) == -1)
+  if (replica_read_last (r, &last) == -1)
     return -1;
   if (last <= *current)
     return 0;
@@ -382,49 +380,6 @@ replica_reload (struct replica *r)
   manifest_reset (&r->current);
   r->current = m;
   r->has_current = true;
-  return 0;
-}
-
-/* Read the identity; with 'make' give it one if it has none. */
-static int
-identity (const struct replica *r, bool make, char ret[UUID_CHARS + 1])
-{
-  CLEANUP_JSON json_t *json = json_read_file (r->fd, IDENTITY,
-                                              SMALL_MAX_BYTES);
-  const char *id = json_get_string (json, "id");
-
-  if (!json && errno != ENOENT)
-    return -1;
-  if (json && (!id || !uuid_ok (id))) {
-    log_error ("%s/" IDENTITY ": no identity", r->path);
-    errno = EBADMSG;
-    return -1;
-  }
-  if (json || !make) {
-    strcpy (ret, json ? id : "");
-    return 0;
-  }
-  if (uuid_generate (ret) == -1)
-    return -1;
-  json = json_pack ("{s:s}", "id", ret);
-  if (!json) {
-    log_error ("%s: out of memory", r->path);
-    return -1;
-  }
-  return json_write_file (r->fd, IDENTITY, json);
-}
-
-int
-replica_identity (const struct replica *r, char ret_id[UUID_CHARS + 1],
-                  uint64_t *ret_last)
-{
-  char id[UUID_CHARS + 1];
-  uint64_t last;
-
-  if (identity (r, false, id) == -1 || read_last (r, &last) == -1)
-    return -1;
-  strcpy (ret_id, id);
-  *ret_last = last;
   return 0;
 }
 
@@ -475,10 +430,7 @@ replica_open (const char *dir, enum replica_access access)
     goto err;
   }
   if (access != REPLICA_READ) {
-    char id[UUID_CHARS + 1];
-    if (identity (r, true, id) == -1)
-      goto err;
-    if (replica_settle (r) == -1)
+    if (replica_settle_identity (r) == -1 || replica_settle (r) == -1)
       goto err;
   }
   else if (replica_reload (r) == -1)
@@ -595,7 +547,7 @@ replica_open_session (struct replica *r, uint64_t session,
   char id[SESSION_CHARS + 1];
   uint64_t target;
 
-  if (read_last (r, &target) == -1)
+  if (replica_read_last (r, &target) == -1)
     return -1;
   if (target >= GENERATION_MAX) {
     log_error ("%s: no number is left for a generation", r->path);

@@ -88,12 +88,17 @@ void replica_close (struct replica *r);
  */
 const struct manifest *replica_current (const struct replica *r);
 
-/* Who this replica is, the same for ever, copies of the directory included
- * ("" if it was never opened for writing), and the last number that it gave
- * to a generation.  -1 with a message.
- */
-int replica_identity (const struct replica *r, char ret_id[UUID_CHARS + 1],
-                      uint64_t *ret_last);
+/* Who this replica is. */
+struct replica_identity {
+  char id[UUID_CHARS + 1];      /* "" if it was never opened for writing; a
+                                   copy of the directory gets another one */
+  uint64_t last;                /* number that was given to a generation */
+  uint64_t copied;              /* the last number that another copy may have
+                                   given as well; 0: there is none */
+};
+
+/* -1 with a message. */
+int replica_identity (const struct replica *r, struct replica_identity *ret);
 
 /* Read it again, after another process (a receiver of ours) committed. */
 int replica_reload (struct replica *r);
