@@ -8,7 +8,8 @@ Written as text, so that each can be run again:
 One or more victim syncs, separated by commas; each is stopped at a point
 (the N-th time it is reached), dies there, goes on, and may be stopped
 again.  "-" is a victim that is not stopped, "--" one after which nothing
-more is done: just to see which points it reaches.  Of several deaths the first
+more is done: just to see which points it reaches.  "!" at the end: the
+next sync does not wait for what is left of the last victim.  Of several deaths the first
 is died of which somebody is there.
 """
 import glob
@@ -133,7 +134,9 @@ class Scenario:
         self.kind, self.qemu, self.seed = kind, qemu, int(seed)
         self.has_replica, self.options = KINDS[kind]
         self.random = random.Random(text)
-        self.victims = [self.parse_victim(v) for v in victims.split(',')]
+        self.impatient = victims.endswith('!')
+        self.victims = [self.parse_victim(v)
+                        for v in victims.rstrip('!').split(',')]
         self.dir = f'{tools.work}/{self.seed}'
         while os.path.exists(self.dir):
             self.dir += 'x'
@@ -324,7 +327,10 @@ class Scenario:
             except ProcessLookupError:
                 pass
         try:
-            self.wait_for_end(sync, 'victim')
+            if self.impatient and n == len(self.victims) - 1:
+                sync.wait(END_SECONDS)
+            else:
+                self.wait_for_end(sync, 'victim')
         finally:
             if sync.poll() is None:
                 sync.kill()
@@ -337,6 +343,7 @@ class Scenario:
         self.notes.append(f'exit={status}')
         if now != before:
             self.judge_later(segment, now)
+        self.last_segment = segment
         if status == 0:
             result = self.result(name)
             if result.get('generation') != now:
@@ -382,6 +389,7 @@ class Scenario:
     # The next sync.
 
     def sync_well(self, name, options=()):
+        before = self.generation()
         for attempt in range(2):
             sync = self.start_sync(name, 'list', options)
             try:
@@ -405,6 +413,10 @@ class Scenario:
             raise Failure(f'{name}: reports generation '
                           f'{result.get("generation")}, current is '
                           f'{generation}')
+        # What an impatient one has waited for, or settled.
+        for g in range(before + 1, generation):
+            if os.path.exists(f'{self.replica}/generations/{g:06d}'):
+                self.judge_later(self.last_segment, g)
         self.judge_later(len(self.machine.segments) - 1, generation)
         return result
 
@@ -521,10 +533,19 @@ class Scenario:
             subprocess.run(['cp', '-a', '--reflink=auto',
                             f'{t.template}/replica', self.replica],
                            check=True)
+            self.move_sources()
         self.machine = Machine(self.dir, self.qemu, t.workload, t.first,
                                self.seed, self.kind == 'slow')
         # To a first replica, the template's is another one.
         self.foreign = {'a': [], 'b': []} if self.has_replica else t.bitmaps
+
+    def move_sources(self):
+        """The replica's source was always here."""
+        for path in glob.glob(f'{self.replica}/generations/*/manifest.json'):
+            with open(path, encoding='utf-8') as f:
+                text = f.read()
+            with open(path, 'w', encoding='utf-8') as f:
+                f.write(text.replace(self.tools.template, self.dir))
 
     def start_machine(self):
         self.machine.start()
@@ -541,7 +562,7 @@ class Scenario:
         # Of a machine that was not running: it is now, or still not.
         had_replica = self.generation() > 0
         if self.is_stopped():
-            if self.seed % 2:
+            if self.seed % 2 or self.impatient:
                 result = self.sync_well('next')
                 self.check_kinds('next', result,
                                  self.killed_9 or not had_replica)
