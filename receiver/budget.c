@@ -10,10 +10,12 @@
 
 #include "budget.h"
 #include "cleanup.h"
+#include "frame.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t given_back = PTHREAD_COND_INITIALIZER;
 static size_t limit, pieces, costs, bodies;
+static size_t pieces_limit;     /* what is left beside it holds any body */
 
 static bool
 fits_locked (size_t n)
@@ -27,6 +29,8 @@ void
 budget_init (size_t new_limit)
 {
   limit = new_limit;
+  pieces_limit = limit - (limit / 2 < UNPACKED_MAX_BYTES ? limit / 2
+                          : UNPACKED_MAX_BYTES);
 }
 
 bool
@@ -35,7 +39,7 @@ budget_take_pieces (size_t n)
   LOCK_FOR_SCOPE (&lock);
   while (!fits_locked (n) && bodies > 0)
     pthread_cond_wait (&given_back, &lock);
-  if (!fits_locked (n))
+  if (!fits_locked (n) || pieces + costs + n > pieces_limit)
     return false;
   pieces += n;
   return true;

@@ -48,7 +48,7 @@ bad Nbd EBADMSG 'this is no QMP socket'
 bad OtherJson EBADMSG 'this is no QMP socket'
 bad EarlyEof EPIPE 'this is no QMP socket'
 QMP_TOOL_TIMEOUT_MS=1000
-bad NoGreeting ETIMEDOUT 'somebody else uses this monitor \(no greeting within 1 s\)'
+bad NoGreeting EBUSY 'somebody else uses this monitor \(no greeting within 1 s\)'
 
 for how in Silent EventsOnly; do
   serve $how

@@ -20,7 +20,7 @@ killed_during() {
   nbdsync sync --full --progress --rate 32M "$@" --json \
     "qmp:$d/src.qmp" "$d/replica" >"$d/killed.json" 2>"$d/progress" &
   sync=$!
-  wait_for 30 grep -q '[1-9] %' "$d/progress"
+  wait_for 30 grep -qE ' [1-9][0-9]* %' "$d/progress"
   kill -9 "$started"
   wait "$started" || true
   at=$SECONDS
