@@ -147,7 +147,7 @@ class Scenario:
         self.missed = False     # a point was not reached
         self.died = []
         self.counts = {}        # of the first victim
-        self.pairs = {}         # segment number -> generations to judge
+        self.owner = {}         # generation -> the segment it is of
         self.killed_9 = False
 
     @staticmethod
@@ -307,7 +307,6 @@ class Scenario:
     def run_victim(self, n, stops):
         name = f'victim{n}'
         fault = ','.join(f'{point}:{nth}' for point, nth, _ in stops)
-        before = self.generation()
         segment = len(self.machine.segments) - 1
         sync = self.start_sync(name, fault or 'list', self.options)
         self.qemu_dies = False
@@ -336,13 +335,12 @@ class Scenario:
                 sync.kill()
                 sync.wait()
         self.reached.update(w[1] for w in self.fault_lines(name))
-        self.after_victim(name, sync.returncode, before, segment)
+        self.after_victim(name, sync.returncode, segment)
 
-    def after_victim(self, name, status, before, segment):
+    def after_victim(self, name, status, segment):
         now = self.generation()
         self.notes.append(f'exit={status}')
-        if now != before:
-            self.judge_later(segment, now)
+        self.note_generations(segment)
         self.last_segment = segment
         if status == 0:
             result = self.result(name)
@@ -381,10 +379,14 @@ class Scenario:
         except ValueError:
             return {}
 
-    def judge_later(self, segment, generation):
-        self.pairs.setdefault(segment, [])
-        if generation not in self.pairs[segment]:
-            self.pairs[segment].append(generation)
+    def note_generations(self, segment):
+        """Those that are new are of this segment, committed or not yet.  A
+        machine that was not started yet (-1) has what it then starts with.
+        """
+        for path in glob.glob(f'{self.replica}/generations/*/manifest.json'):
+            name = os.path.basename(os.path.dirname(path))
+            if name.isdigit():
+                self.owner.setdefault(int(name), max(segment, 0))
 
     # The next sync.
 
@@ -415,9 +417,8 @@ class Scenario:
                           f'{generation}')
         # What an impatient one has waited for, or settled.
         for g in range(before + 1, generation):
-            if os.path.exists(f'{self.replica}/generations/{g:06d}'):
-                self.judge_later(self.last_segment, g)
-        self.judge_later(len(self.machine.segments) - 1, generation)
+            self.owner.setdefault(g, max(self.last_segment, 0))
+        self.note_generations(len(self.machine.segments) - 1)
         return result
 
     def last_error(self, name):
@@ -488,14 +489,12 @@ class Scenario:
     # The judge.
 
     def judge(self):
-        for number, generations in sorted(self.pairs.items()):
-            segment = self.machine.segments[number]
-            paths = []
-            for g in sorted(generations):
-                if number and g in self.pairs.get(number - 1, []):
-                    continue
-                paths += [f'{self.replica}/generations/{g:06d}/{n}.qcow2'
-                          for n in ('a', 'b')]
+        for number, segment in enumerate(self.machine.segments):
+            dirs = [f'{self.replica}/generations/{g:06d}'
+                    for g in sorted(self.owner)
+                    if g > self.given and self.owner[g] == number]
+            paths = [f'{d}/{n}.qcow2' for d in dirs if os.path.isdir(d)
+                     for n in ('a', 'b')]
             if not paths:
                 continue
             r = subprocess.run(
@@ -533,14 +532,22 @@ class Scenario:
             subprocess.run(['cp', '-a', '--reflink=auto',
                             f'{t.template}/replica', self.replica],
                            check=True)
-            self.move_sources()
+            self.settle_in()
         self.machine = Machine(self.dir, self.qemu, t.workload, t.first,
                                self.seed, self.kind == 'slow')
         # To a first replica, the template's is another one.
         self.foreign = {'a': [], 'b': []} if self.has_replica else t.bitmaps
 
-    def move_sources(self):
-        """The replica's source was always here."""
+    def settle_in(self):
+        """The replica and its source were always here."""
+        path = f'{self.replica}/generations/replica.json'
+        with open(path, encoding='utf-8') as f:
+            identity = json.load(f)
+        identity['witness'] = subprocess.run(
+            ['stat', '-c', '%i-%.9W', f'{self.replica}/lock'], check=True,
+            stdout=subprocess.PIPE).stdout.decode().strip()
+        with open(path, 'w', encoding='utf-8') as f:
+            json.dump(identity, f)
         for path in glob.glob(f'{self.replica}/generations/*/manifest.json'):
             with open(path, encoding='utf-8') as f:
                 text = f.read()
@@ -553,6 +560,7 @@ class Scenario:
 
     def run_all(self):
         m = self.machine
+        self.given = self.generation()
         if 'stopped' not in self.kind:
             self.start_machine()
         for n, stops in enumerate(self.victims):
