@@ -30,6 +30,7 @@
 #include "source.h"
 #include "spool.h"
 
+#define OUTGROWN_MAX 5
 #define SPOOL_TIMEOUT_MS 3600000 /* at the speed of a local disk */
 
 static char *
@@ -230,6 +231,7 @@ take_spool (struct source *s)
     return -1;
   }
   FOR_EACH_DISK (s, d) {
+    drop_file (&d->image);
     d->image = scratch_file (d, "spool.qcow2");
     if (!d->image)
       goto out;
@@ -375,6 +377,26 @@ begin_empty (struct source *s)
   return 0;
 }
 
+/* The guest wrote between the estimate and the instant, and now it is too
+ * much for a spool: send that in a pass, too.  False if nothing can be read
+ * from outside, or it has happened too often.
+ */
+static bool
+spool_outgrown (struct source *s)
+{
+  bool can = false;
+
+  FOR_EACH_DISK (s, d)
+    if (!d->disk->spool_only && d->last_bitmap[0]) {
+      d->precopy = true;
+      can = true;
+    }
+  s->more = can && s->outgrown++ < OUTGROWN_MAX;
+  if (s->more)
+    log_debug ("the guest wrote too much for the final spool: another pass");
+  return s->more;
+}
+
 /* Both. */
 
 static bool
@@ -399,6 +421,11 @@ source_next_pass (struct source *s, json_t **ret)
     r = precopy ? begin_stopped (s) : begin_empty (s);
   else
     r = precopy ? begin_precopies (s) : begin_spool (s);
+  if (!s->stopped && !precopy && r == -1 && errno == EFBIG &&
+      spool_outgrown (s)) {
+    s->pass = PASS_PRECOPY;
+    r = begin_precopies (s);
+  }
   if (r == -1) {
     json_decref (list);
     return -1;

@@ -82,6 +82,7 @@ struct source {
   uint64_t target, started;
   enum pass_state pass;
   bool more;                    /* another precopy pass pays */
+  unsigned outgrown;            /* times that the final spool was too small */
   uint64_t left_bytes;          /* for the final spool, after the last pass;
                                    before the first: what it has to send */
   int64_t pass_ms;              /* when the pass in hand began */

@@ -21,10 +21,15 @@ gather (struct disk *d, struct pass *pass)
 
     if (c->pass || c->failed || mine.v.len == 0)
       continue;
-    /* Moving may let go of the lock: nobody must find them twice. */
+    /* Moving may let go of the lock: nobody must find them twice, nor count
+     * what is missing without them.
+     */
     c->nascent = (struct frames) { 0 };
     conn_bind (c, pass);
+    pass->busy++;
     r = conn_move (d, c, &mine, pass);
+    pass->busy--;
+    pthread_cond_broadcast (&d->changed);
     frames_reset (&mine);
     if (r == -1)
       return -1;
