@@ -57,12 +57,3 @@ def scenarios(seed, wanted, deaths, every):
             qemu = scenario.QEMUS[(i + k + seed) % len(scenario.QEMUS)]
             yield (f'{kind}/{qemu}/{seed * 1000 + 500 + i * n + k}/'
                    f'{before}+{point}:1@{order}')
-
-
-def unreached(results):
-    """Points of these that their scenario did not reach."""
-    for r in results:
-        last = r.text.rsplit('/', 1)[1].split('+')[-1]
-        point = last.split('@')[0].rpartition(':')[0]
-        if point in ONLY_FAILURES and r.missed:
-            yield point

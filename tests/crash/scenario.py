@@ -325,6 +325,7 @@ class Scenario:
                 os.kill(pid, signal.SIGCONT)
             except ProcessLookupError:
                 pass
+        signal_all(self.processes(), signal.SIGCONT) # those that were frozen
         try:
             if self.impatient and n == len(self.victims) - 1:
                 sync.wait(END_SECONDS)
