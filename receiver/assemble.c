@@ -254,6 +254,14 @@ decode_envelope (struct partial *p)
   return NULL;
 }
 
+bool
+partial_assume_envelope (struct partial *p)
+{
+  return p->has_envelope ||
+    (p->data.v.len > 0 && p->data.v.ptr[0].start < ENVELOPE_BYTES &&
+     decode_envelope (p) == NULL);
+}
+
 const char *
 partial_add (struct partial *p, uint64_t offset, const void *buf, uint64_t n)
 {

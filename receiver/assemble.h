@@ -95,4 +95,7 @@ partial_in_memory (const struct partial *p)
 const char *partial_read (const struct partial *p, size_t offset, void *buf,
                           size_t n);
 
+/* At a flush: is there an envelope, if what is missing of it is zero? */
+bool partial_assume_envelope (struct partial *p);
+
 #endif /* NBDSYNC_ASSEMBLE_H */

@@ -53,7 +53,7 @@ gather_new (struct disk *d)
   if (gather (d, pass) == -1)
     return NULL;
   for (size_t i = 0; i < pass->frames.v.len; i++)
-    if (pass->frames.v.ptr[i]->has_envelope) {
+    if (partial_assume_envelope (pass->frames.v.ptr[i])) {
       pass->session = pass->frames.v.ptr[i]->envelope.session;
       return pass;
     }
@@ -120,6 +120,7 @@ flush_locked (struct disk *d, struct pass *pass)
     if (gather (d, pass) == -1)
       return -1;
     if (pass->state == PASS_PENDING && (p = frames_find (&pass->frames, 0)) &&
+        !p->busy && partial_assume_envelope (p) &&
         pass_try (d, pass, p, true) == -1)
       return -1;
     if (pass->state == PASS_PENDING) {

@@ -396,6 +396,8 @@ pass_sweep (struct disk *d, struct pass *pass, bool last)
   while (pass->state == PASS_OPEN &&
          (p = frames_from (&pass->frames, next))) {
     next = p->index + 1;
+    if (last && !p->busy)
+      partial_assume_envelope (p);
     if (p->has_envelope && p->envelope.session != pass->session)
       return pass_fail (d, pass, p->index, "of another session", 0);
     if (pass_try (d, pass, p, last) == -1)
