@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An increment into a replica that was copied with holes (cp --sparse,
-# rsync -S): clusters of which a part is written and the rest is zeroed are
+# An increment into a replica whose image has holes (as a copy with
+# cp --sparse or rsync -S has, or a trimmed one): clusters of which a part is written and the rest is zeroed are
 # right.  QEMU loses such zeroes if it gets both at once (receiver/writer.c).
 . "$(dirname "$0")/sync.sh"
 
@@ -21,8 +21,13 @@ commands() {
 qemu-img create -q -f qcow2 "$d/a.qcow2" 64M
 source_daemon src a
 commands 1:40960:20480
-do_sync "qmp:$d/src.qmp" "$d/first"
-cp -a --sparse=always "$d/first" "$d/replica"
+do_sync "qmp:$d/src.qmp" "$d/replica"
+image=$d/replica/current/a.qcow2
+touch -r "$image" "$d/time"
+before=$(stat -c %b "$image")
+fallocate --dig-holes "$image"
+(($(stat -c %b "$image") < before)) || die "there were no zeroes to dig"
+touch -r "$d/time" "$image"
 commands 2:8192:28672 0:36864:28672
 do_sync "qmp:$d/src.qmp" "$d/replica"
 expect_kind incremental
