@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # An increment into a replica whose image has holes (as a copy with
-# cp --sparse or rsync -S has, or a trimmed one): clusters of which a part is written and the rest is zeroed are
-# right.  QEMU loses such zeroes if it gets both at once (receiver/writer.c).
+# cp --sparse or rsync -S has, or a trimmed one): clusters of which a part is
+# written and the rest is zeroed are right.  QEMU loses such zeroes if it
+# gets both at once (receiver/writer.c).
 . "$(dirname "$0")/sync.sh"
 
 CLUSTERS=1024

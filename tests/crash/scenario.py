@@ -3,14 +3,14 @@
 
 Written as text, so that each can be run again:
 
-  KIND/QEMU/SEED/POINT:N@DEATH[|DEATH...][+POINT:N@DEATH...][,...]
+  KIND/QEMU/SEED/POINT:N@DEATH[|DEATH...][+POINT:N@DEATH...][,...][!]
 
 One or more victim syncs, separated by commas; each is stopped at a point
 (the N-th time it is reached), dies there, goes on, and may be stopped
 again.  "-" is a victim that is not stopped, "--" one after which nothing
 more is done: just to see which points it reaches.  "!" at the end: the
-next sync does not wait for what is left of the last victim.  Of several deaths the first
-is died of which somebody is there.
+next sync does not wait for what is left of the last victim.  Of several
+deaths the first is died of which somebody is there.
 """
 import glob
 import json
@@ -22,8 +22,9 @@ import time
 import traceback
 
 from machine import (Failure, Machine, copy_disks, remove_tree, wait_until)
+from processes import Process, marked, signal_all
+from template import remove_locks
 
-SIZE = '64M'
 END_SECONDS = 30                # for what is left to end by itself
 SYNC_SECONDS = 90
 STOP_SECONDS = 60               # until a point is reached
@@ -46,85 +47,6 @@ QEMUS = ('qsd', 'system')
 DEATHS = ('sync', 'qemu-kill', 'qemu-term', 'nbdkit-source',
           'nbdkit-receive', 'nbdcopy', 'storage', 'all', 'source', 'receive',
           'reader')
-
-
-class Process:
-    def __init__(self, pid):
-        self.pid = pid
-        with open(f'/proc/{pid}/stat', encoding='latin-1') as f:
-            text = f.read()
-        self.name = text[text.index('(') + 1:text.rindex(')')]
-        rest = text[text.rindex(')') + 2:].split()
-        self.state, self.parent = rest[0], int(rest[1])
-        with open(f'/proc/{pid}/cmdline', encoding='latin-1') as f:
-            self.words = f.read().split('\0')
-
-    def __str__(self):
-        return f'{self.pid} {" ".join(self.words)[:80]} ({self.state})'
-
-
-def marked(mark):
-    """Processes with this word in their environment, zombies left out."""
-    found = []
-    for d in os.listdir('/proc'):
-        if not d.isdigit():
-            continue
-        try:
-            with open(f'/proc/{d}/environ', 'rb') as f:
-                if mark not in f.read().split(b'\0'):
-                    continue
-            p = Process(int(d))
-            if p.state not in 'ZX':
-                found.append(p)
-        except (OSError, ValueError):
-            pass
-    return found
-
-
-def signal_all(processes, sig):
-    for p in processes:
-        try:
-            os.kill(p.pid, sig)
-        except ProcessLookupError:
-            pass
-
-
-class Tools:
-    """Where the programs are, and what a worker has prepared."""
-    def __init__(self, work):
-        self.work = work
-        self.workload = os.environ['builddir'] + '/tests/workload'
-        self.template = None
-
-    def run(self, *words):
-        subprocess.run(words, check=True, stdout=subprocess.DEVNULL,
-                       timeout=SYNC_SECONDS)
-
-
-def prepare(tools):
-    """Two disks with a replica of an earlier state, and the same without:
-    a replica in DIR, bitmaps since then, and some more writes.
-    """
-    d = f'{tools.work}/template'
-    os.makedirs(d)
-    tools.run('qemu-img', 'create', '-q', '-f', 'qcow2', f'{d}/a.qcow2', SIZE)
-    tools.run('qemu-img', 'create', '-q', '-f', 'qcow2', '-o',
-              'cluster_size=4k', f'{d}/b.qcow2', SIZE)
-    m = Machine(d, 'qsd', tools.workload, 1, 1)
-    m.start()
-    try:
-        for n in range(2):
-            m.wait_for_writes(30)
-            tools.run('nbdsync', 'sync', f'qmp:{d}/qmp', f'{d}/replica')
-        m.wait_for_writes(20)
-        m.stop_writer()
-        _, tools.bitmaps = m.state()
-        if not m.terminate(20):
-            raise Failure('the template\'s QEMU does not end')
-        m.ended()
-    finally:
-        m.kill()
-    tools.template, tools.first = d, m.next_operation
 
 
 class Scenario:
@@ -614,16 +536,6 @@ class Scenario:
         if why is None:
             remove_tree(self.dir)
         return why
-
-
-def remove_locks(replica):
-    """Locks stay as long as their chain, which has ended here."""
-    for path in glob.glob(f'{replica}/generations/*/manifest.json'):
-        with open(path, encoding='utf-8') as f:
-            for disk in json.load(f)['disks'].values():
-                lock = f'/run/nbdsync/chain-{disk["chain"][:8]}.lock'
-                if os.path.exists(lock):
-                    os.unlink(lock)
 
 
 def fault_counts(path):
