@@ -52,6 +52,8 @@ both "$d/overlay.qcow2"
 start_recv target="$d/new.qcow2"
 cp "$d/full" "$d/unflushed"
 nbdcopy "$d/unflushed" "$(uri)"
+# Said when its last connection has gone.
+wait_for 10 grep -q 'no flush, so nothing was committed' "$d/recv.log"
 [[ $(field "$d/new.qcow2.nbdsync.json" state) = incomplete ]]
 refused "$d/inc" "" 'only a part of a session was written'
 wire --chain $chain "$d/disk" "$d/full"
