@@ -4,7 +4,7 @@
  *
  * A reader from outside sees each cluster where the L1 and L2 tables said
  * it lies when the pass began.  That stays right for whatever the guest
- * does not write (facts.md F), unless something moves or frees an L2 table
+ * does not write, unless something moves or frees an L2 table
  * or a layer: a snapshot that is taken, applied or deleted, a resize, a
  * commit or stream job, another active layer.  Those are looked for here.
  *

@@ -3,7 +3,7 @@
  * Room for a spool.  No state.
  *
  * When a write to the spool fails while QEMU copies a block that the guest
- * is about to overwrite, the guest's write may fail too (facts.md H3).  So
+ * is about to overwrite, the guest's write may fail too (QEMU's default).  So
  * the blocks are allocated beyond the end of the file first; QEMU's writes
  * then land in them.
  */
