@@ -2,8 +2,8 @@
 """Points that only failures reach, and the failures."""
 import scenario
 
-# nbdcopy dies, the session is given up.
-GIVE_UP = ('spool', 'process-started=nbdcopy:1@nbdcopy')
+# nbdcopy dies while the receiver has it wait: the session is given up.
+GIVE_UP = ('spool', 'receive-record:1@nbdcopy')
 # delta-recv dies in its commit.
 COMMIT = ('spool', 'commit-renamed:1@nbdkit-receive')
 # A bitmap of the new one's name is there: the transaction is refused.
