@@ -24,11 +24,11 @@ source_daemon src a
 commands 1:40960:20480
 do_sync "qmp:$d/src.qmp" "$d/replica"
 image=$d/replica/current/a.qcow2
-touch -r "$image" "$d/time"
 before=$(stat -c %b "$image")
-fallocate --dig-holes "$image"
-(($(stat -c %b "$image") < before)) || die "there were no zeroes to dig"
-touch -r "$d/time" "$image"
+cp -a --sparse=always "$image" "$d/sparse"
+mv "$d/sparse" "$image"
+# Blocks that were only reserved count: QEMU looks into files with few.
+(($(stat -c %b "$image") < before / 2)) || die "there are not enough holes"
 commands 2:8192:28672 0:36864:28672
 do_sync "qmp:$d/src.qmp" "$d/replica"
 expect_kind incremental
