@@ -32,6 +32,7 @@
 #include "fault.h"
 #include "log.h"
 #include "map.h"
+#include "map-file.h"
 #include "pipeline.h"
 #include "planner.h"
 #include "session.h"
@@ -43,6 +44,7 @@
 
 static struct {
   struct map_source map;
+  bool local;                   /* only what the top image itself holds */
   const char *map_uri;
   const char *qmp, *node;
   const char *extents_file, *session_file;
@@ -176,7 +178,7 @@ send_config (nbdkit_next_config *next, nbdkit_backend *nxdata,
   if (strcmp (key, "delta-bitmap") == 0)
     config.map.bitmap = value;
   else if (strcmp (key, "delta-local") == 0)
-    return parse_bool (value, &config.map.local);
+    return parse_bool (value, &config.local);
   else if (strcmp (key, "delta-map-uri") == 0)
     config.map_uri = value;
   else if (strcmp (key, "delta-extents") == 0)
@@ -216,7 +218,7 @@ send_config (nbdkit_next_config *next, nbdkit_backend *nxdata,
 static int
 check_map_config (void)
 {
-  bool by_nbd = config.map.bitmap || config.map.local;
+  bool by_nbd = config.map.bitmap || config.local;
 
   if (config.extents_file && by_nbd) {
     log_error ("delta-extents: not together with delta-bitmap or "
@@ -281,13 +283,14 @@ read_nbd_map (struct qmp *qmp)
   if (qmp && bitmap_check_state (qmp, config.node, config.map.bitmap,
                                  &before) == -1)
     return -1;
-  if (config.map.local && qmp) {
+  config.map.layers = config.local ? 1 : 0;
+  if (config.local && qmp) {
     /* The count is of the whole bitmap, so it is read by itself first. */
     struct map_source whole = config.map;
     struct runs runs = { 0 };
     int r;
 
-    whole.local = false;
+    whole.layers = 0;
     r = map_read (&whole, &runs, &map_size);
     if (r == 0)
       r = bitmap_check_state (qmp, config.node, config.map.bitmap, &after);
@@ -304,7 +307,7 @@ read_nbd_map (struct qmp *qmp)
   if (!qmp)
     return 0;
   record.granularity = before.granularity;
-  if (config.map.local)
+  if (config.local)
     return 0;
   if (bitmap_check_state (qmp, config.node, config.map.bitmap,
                           &after) == -1)

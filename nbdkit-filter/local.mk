@@ -5,13 +5,11 @@ nbdkit_filter_nbdkit_delta_send_filter_la_SOURCES = \
 	nbdkit-filter/builder.c nbdkit-filter/builder.h \
 	nbdkit-filter/delta-send.c \
 	nbdkit-filter/frames.c nbdkit-filter/frames.h \
-	nbdkit-filter/map-file.c \
-	nbdkit-filter/map.c nbdkit-filter/map.h \
+	nbdkit-filter/map-file.c nbdkit-filter/map-file.h \
 	nbdkit-filter/pipeline.c nbdkit-filter/pipeline.h \
 	nbdkit-filter/plan.c nbdkit-filter/plan.h \
 	nbdkit-filter/planner.c nbdkit-filter/planner.h \
 	nbdkit-filter/queue.c nbdkit-filter/queue.h \
-	nbdkit-filter/runs.c nbdkit-filter/runs.h \
 	nbdkit-filter/session.c nbdkit-filter/session.h \
 	nbdkit-filter/stats.c nbdkit-filter/stats.h
 nbdkit_filter_nbdkit_delta_send_filter_la_LDFLAGS = \
@@ -32,7 +30,7 @@ tests_test_delta_send_client_LDADD = $(LIBNBD_LIBS)
 check_PROGRAMS += tests/test-delta-send-plan
 tests_test_delta_send_plan_SOURCES = \
 	tests/test-delta-send-plan.c \
-	nbdkit-filter/frames.c nbdkit-filter/plan.c nbdkit-filter/runs.c
+	nbdkit-filter/frames.c nbdkit-filter/plan.c
 tests_test_delta_send_plan_CPPFLAGS = \
 	$(AM_CPPFLAGS) -I$(top_srcdir)/nbdkit-filter
 tests_test_delta_send_plan_LDADD = common/libcommon.la

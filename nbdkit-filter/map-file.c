@@ -19,7 +19,7 @@
 
 #include "cleanup.h"
 #include "log.h"
-#include "map.h"
+#include "map-file.h"
 
 DEFINE_VECTOR (run_list, struct run)
 

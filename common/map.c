@@ -10,7 +10,7 @@
  * A context that the server does not negotiate is an error, never "all
  * clean" or "all dirty".
  *
- * One thread, before nbdkit forks; no locks.
+ * No state, no locks.
  */
 #include <config.h>
 
@@ -27,7 +27,6 @@
 #define QUERY_BYTES (UINT64_C (1) << 30)
 #define BITMAP_CONTEXT "qemu:dirty-bitmap:"
 #define DEPTH_CONTEXT "qemu:allocation-depth"
-#define DEPTH_LOCAL 1
 
 #define CLEANUP_NBD __attribute__ ((cleanup (cleanup_nbd)))
 
@@ -46,7 +45,7 @@ DEFINE_VECTOR (blocks, struct block)
 /* One meta context, and what the reply in hand says of it. */
 struct context {
   char *name;
-  bool depth;
+  unsigned layers;              /* of the allocation depth; 0: a bitmap */
   blocks reply;
 };
 
@@ -69,7 +68,7 @@ reader_reset (struct reader *r)
 
 static int
 add_context (struct nbd_handle *nbd, struct reader *r, const char *prefix,
-             const char *name, bool depth)
+             const char *name, unsigned layers)
 {
   struct context *c = &r->contexts[r->nr_contexts];
 
@@ -78,7 +77,7 @@ add_context (struct nbd_handle *nbd, struct reader *r, const char *prefix,
     return -1;
   }
   r->nr_contexts++;
-  c->depth = depth;
+  c->layers = layers;
   if (nbd_add_meta_context (nbd, c->name) == -1) {
     log_error ("%s: %s: %s", r->server, c->name, nbd_get_error ());
     return -1;
@@ -135,7 +134,8 @@ got_blocks (void *opaque, const char *name, uint64_t offset,
       uint32_t flags = entries[j + 1];
       struct block b = { .length = entries[j] };
 
-      b.wanted = c->depth ? flags == DEPTH_LOCAL : (flags & 1) != 0;
+      b.wanted = c->layers ? flags >= 1 && flags <= c->layers
+                           : (flags & 1) != 0;
       if (blocks_append (&c->reply, b) == -1) {
         *error = ENOMEM;
         return -1;
@@ -243,9 +243,10 @@ read_map (const struct map_source *source, struct reader *r,
     return -1;
   }
   if (name_server (source, r) == -1 ||
-      (source->bitmap && add_context (nbd, r, BITMAP_CONTEXT, source->bitmap,
-                                      false) == -1) ||
-      (source->local && add_context (nbd, r, DEPTH_CONTEXT, "", true) == -1))
+      (source->bitmap &&
+       add_context (nbd, r, BITMAP_CONTEXT, source->bitmap, 0) == -1) ||
+      (source->layers &&
+       add_context (nbd, r, DEPTH_CONTEXT, "", source->layers) == -1))
     return -1;
   if (connect_server (nbd, source) == -1) {
     log_error ("%s: %s", r->server, nbd_get_error ());

@@ -44,4 +44,14 @@ struct run_pos {
 bool runs_next (const struct runs *runs, struct run_pos *pos,
                 struct run *ret);
 
+/* What is in either of them, or in 'a' but not in 'b'.  Neighbouring runs
+ * become one; flags are 0.  *ret starts from { 0 }.  -1 if out of memory.
+ */
+int runs_union (const struct runs *a, const struct runs *b, struct runs *ret);
+int runs_subtract (const struct runs *a, const struct runs *b,
+                   struct runs *ret);
+
+/* Write them as nbdkit-extentlist-filter(1) reads them.  -1 with a message. */
+int runs_write (const struct runs *runs, const char *path);
+
 #endif /* NBDSYNC_RUNS_H */

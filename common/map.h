@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The map of a pass: which ranges of the disk are to be sent, from the NBD
- * meta contexts of the server of the disk, or from a file.
+ * A map: ranges of a disk, by the NBD meta contexts of a server of it.
+ * Users link libnbd.
  */
-#ifndef NBDSYNC_SEND_MAP_H
-#define NBDSYNC_SEND_MAP_H
+#ifndef NBDSYNC_MAP_H
+#define NBDSYNC_MAP_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "runs.h"
@@ -17,7 +16,8 @@ struct map_source {
   const char *host, *port;
   const char *export;           /* if not by uri; NULL: the default export */
   const char *bitmap;           /* NULL: do not ask for a bitmap */
-  bool local;                   /* only what allocation depth calls local */
+  unsigned layers;              /* only what the topmost so many layers hold,
+                                   by qemu:allocation-depth; 0: anything */
 };
 
 /* Read the whole map.  *ret_size is the size of the export that it is of.
@@ -26,7 +26,4 @@ struct map_source {
 int map_read (const struct map_source *source, struct runs *ret,
               uint64_t *ret_size);
 
-/* Read a list in the format of nbdkit-extentlist-filter(1). */
-int map_read_file (const char *path, struct runs *ret);
-
-#endif /* NBDSYNC_SEND_MAP_H */
+#endif /* NBDSYNC_MAP_H */
