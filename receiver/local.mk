@@ -3,7 +3,9 @@ noinst_LTLIBRARIES += receiver/libreplica.la
 receiver_libreplica_la_SOURCES = \
 	receiver/manifest.c receiver/manifest.h \
 	receiver/replica.c receiver/replica.h \
-	receiver/replica-commit.c receiver/replica-identity.c receiver/replica-private.h
+	receiver/replica-commit.c receiver/replica-identity.c \
+	receiver/replica-lock.c receiver/replica-private.h \
+	receiver/replica-session.c
 
 plugin_LTLIBRARIES += receiver/nbdkit-delta-recv-plugin.la
 receiver_nbdkit_delta_recv_plugin_la_SOURCES = \

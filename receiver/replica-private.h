@@ -9,6 +9,7 @@
 
 #define GENERATIONS "generations"
 #define INCOMING GENERATIONS "/incoming"
+#define LAST GENERATIONS "/last.json"
 #define PATH_BYTES 160          /* of a path inside DIR */
 #define SMALL_MAX_BYTES 4096    /* of our small JSON files */
 
@@ -26,6 +27,9 @@ struct open_session {
 /* generations/NNNNNN, and "/NAMESUFFIX" unless name is NULL. */
 void generation_path (char ret[PATH_BYTES], uint64_t generation,
                       const char *name, const char *suffix);
+
+/* Make a directory of ours unless it is there. */
+int replica_make_dir (const struct replica *r, const char *path);
 
 /* Make renames in a directory last. */
 int replica_sync_dir (const struct replica *r, const char *path);

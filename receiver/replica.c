@@ -17,9 +17,6 @@
  * given out, and a manifest, is whole: if a crash came between the two
  * renames, replica_open makes it current.  Older numbers are never made
  * current by themselves.
- *
- * session.json goes first when a session is discarded and last when it is
- * committed: whoever finds none knows that incoming/ belongs to nobody.
  */
 #include <config.h>
 
@@ -29,9 +26,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cleanup.h"
@@ -40,10 +35,6 @@
 #include "log.h"
 #include "manifest.h"
 #include "replica-private.h"
-
-#define SESSION INCOMING "/session.json"
-#define LAST GENERATIONS "/last.json"
-#define LOCK_POLL_MS 20
 
 void
 generation_path (char ret[PATH_BYTES], uint64_t generation,
@@ -65,114 +56,11 @@ replica_sync_dir (const struct replica *r, const char *path)
   return 0;
 }
 
-static int
-make_dir (const struct replica *r, const char *path)
+int
+replica_make_dir (const struct replica *r, const char *path)
 {
   if (mkdirat (r->fd, path, 0700) == -1 && errno != EEXIST) {
     log_error ("%s/%s: %m", r->path, path);
-    return -1;
-  }
-  return 0;
-}
-
-/* A replica is made in an empty directory only (that of a file system of
- * its own has lost+found): what else lies there is somebody else's, another
- * replica's generation for instance.
- */
-static int
-may_become_replica (const char *dir, const char *lock)
-{
-  struct dirent *entry;
-  bool empty = true;
-  DIR *d;
-
-  if (access (lock, F_OK) == 0)
-    return 0;
-  d = opendir (dir);
-  if (!d) {
-    log_error ("%s: %m", dir);
-    return -1;
-  }
-  while ((entry = readdir (d)))
-    if (strcmp (entry->d_name, ".") != 0 &&
-        strcmp (entry->d_name, "..") != 0 &&
-        strcmp (entry->d_name, "lock") != 0 &&
-        strcmp (entry->d_name, "lost+found") != 0)
-      empty = false;
-  closedir (d);
-  if (empty)
-    return 0;
-  log_error ("%s: neither a replica nor empty", dir);
-  errno = ENOTEMPTY;
-  return -1;
-}
-
-/* The lock. */
-
-int
-replica_lock (const char *dir, bool create, int timeout_ms, int *ret_fd)
-{
-  CLEANUP_FREE char *path = NULL;
-  CLEANUP_FD int fd = -1;
-  struct timespec ts = { .tv_nsec = LOCK_POLL_MS * 1000000 };
-
-  if (asprintf (&path, "%s/lock", dir) == -1) {
-    path = NULL;
-    log_error ("%s: %m", dir);
-    return -1;
-  }
-  if (create && mkdir (dir, 0700) == -1 && errno != EEXIST) {
-    log_error ("%s: %m", dir);
-    return -1;
-  }
-  if (create && may_become_replica (dir, path) == -1)
-    return -1;
-  fd = open (path, O_RDWR | O_CLOEXEC | (create ? O_CREAT : 0), 0600);
-  if (fd == -1) {
-    if (create || errno != ENOENT)
-      log_error ("%s: %m", path);
-    return -1;
-  }
-  for (;;) {
-    if (flock (fd, LOCK_EX | LOCK_NB) == 0)
-      break;
-    if (errno != EWOULDBLOCK && errno != EINTR) {
-      log_error ("%s: %m", path);
-      return -1;
-    }
-    if (timeout_ms <= 0) {
-      errno = EBUSY;
-      return -1;
-    }
-    nanosleep (&ts, NULL);
-    timeout_ms -= LOCK_POLL_MS;
-  }
-  *ret_fd = TAKE_FD (fd);
-  return 0;
-}
-
-int
-replica_lock_check (const char *dir, int fd)
-{
-  CLEANUP_FREE char *path = NULL;
-  struct stat ours, given;
-
-  if (asprintf (&path, "%s/lock", dir) == -1) {
-    path = NULL;
-    log_error ("%s: %m", dir);
-    return -1;
-  }
-  if (fstat (fd, &given) == -1 || stat (path, &ours) == -1 ||
-      given.st_dev != ours.st_dev || given.st_ino != ours.st_ino) {
-    log_error ("%s: descriptor %d is not this lock", path, fd);
-    return -1;
-  }
-  if (flock (fd, LOCK_EX | LOCK_NB) == -1) {
-    log_error ("%s: descriptor %d does not hold this lock", path, fd);
-    return -1;
-  }
-  if (fcntl (fd, F_SETFD, FD_CLOEXEC) == -1) {
-    log_error ("%s: %m", path);
     return -1;
   }
   return 0;
@@ -282,25 +170,6 @@ replica_read_last (const struct replica *r, uint64_t *ret)
   closedir (dir);
   *ret = last;
   return 0;
-}
-
-int
-replica_read_session (const struct replica *r, struct open_session *ret)
-{
-  CLEANUP_JSON json_t *json = json_read_file (r->fd, SESSION,
-                                              SMALL_MAX_BYTES);
-
-  if (!json)
-    return errno == ENOENT ? 0 : -1;
-  if (!session_parse (json_get_string (json, "session"), &ret->id) ||
-      json_get_u64 (json, "target", &ret->target) == -1 ||
-      ret->target == 0 || ret->target > GENERATION_MAX ||
-      json_get_u64 (json, "opened", &ret->opened) == -1) {
-    log_error ("%s/" SESSION ": not as it was written", r->path);
-    errno = EBADMSG;
-    return -1;
-  }
-  return 1;
 }
 
 /* Commit, and what is left of one. */
@@ -421,7 +290,7 @@ replica_open (const char *dir, enum replica_access access)
     goto err;
   }
   if (access == REPLICA_CREATE) {
-    if (make_dir (r, GENERATIONS) == -1)
+    if (replica_make_dir (r, GENERATIONS) == -1)
       goto err;
   }
   else if (fstatat (r->fd, GENERATIONS, &st, 0) == -1) {
@@ -492,115 +361,4 @@ replica_checked (struct replica *r, uint64_t checked)
     return -1;
   }
   return json_write_file (r->fd, "checked.json", json);
-}
-
-/* Sessions. */
-
-int
-replica_discard_incoming (struct replica *r)
-{
-  int fd;
-  DIR *dir;
-  struct dirent *entry;
-  int rc = 0;
-
-  fd = openat (r->fd, INCOMING,
-               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd == -1 && errno == ENOENT)
-    return 0;
-  FAULT_POINT ("replica-discard");
-  if (fd == -1 || (unlinkat (fd, "session.json", 0) == -1 &&
-                   errno != ENOENT) || fsync (fd) == -1) {
-    log_error ("%s/" INCOMING ": cannot discard: %m", r->path);
-    if (fd != -1)
-      close (fd);
-    return -1;
-  }
-  FAULT_POINT ("replica-session-gone");
-  dir = fdopendir (fd);
-  if (!dir) {
-    log_error ("%s/" INCOMING ": %m", r->path);
-    close (fd);
-    return -1;
-  }
-  while ((entry = readdir (dir)))
-    if (strcmp (entry->d_name, ".") != 0 &&
-        strcmp (entry->d_name, "..") != 0 &&
-        unlinkat (fd, entry->d_name, 0) == -1) {
-      log_error ("%s/" INCOMING "/%s: %m", r->path, entry->d_name);
-      rc = -1;
-    }
-  closedir (dir);
-  FAULT_POINT ("replica-images-gone");
-  if (rc == 0 && unlinkat (r->fd, INCOMING, AT_REMOVEDIR) == -1) {
-    log_error ("%s/" INCOMING ": %m", r->path);
-    rc = -1;
-  }
-  return rc;
-}
-
-int
-replica_open_session (struct replica *r, uint64_t session,
-                      uint64_t *ret_target)
-{
-  CLEANUP_JSON json_t *last = NULL, *json = NULL;
-  char id[SESSION_CHARS + 1];
-  uint64_t target;
-
-  if (replica_read_last (r, &target) == -1)
-    return -1;
-  if (target >= GENERATION_MAX) {
-    log_error ("%s: no number is left for a generation", r->path);
-    return -1;
-  }
-  target++;
-  session_format (session, id);
-  last = json_pack ("{s:I}", "last", (json_int_t) target);
-  json = json_pack ("{s:s, s:I, s:I, s:I}",
-                    "session", id,
-                    "target", (json_int_t) target,
-                    "base", (json_int_t) r->current.generation,
-                    "opened", (json_int_t) time (NULL));
-  if (!last || !json) {
-    log_error ("%s: out of memory", r->path);
-    return -1;
-  }
-  if (replica_discard_incoming (r) == -1)
-    return -1;
-  FAULT_POINT ("session-number");
-  if (json_write_file (r->fd, LAST, last) == -1)
-    return -1;
-  FAULT_POINT ("session-number-given");
-  if (make_dir (r, INCOMING) == -1)
-    return -1;
-  FAULT_POINT ("session-dir-made");
-  if (json_write_file (r->fd, SESSION, json) == -1)
-    return -1;
-  FAULT_POINT ("session-written");
-  if (replica_sync_dir (r, GENERATIONS) == -1)
-    return -1;
-  FAULT_POINT ("session-open");
-  *ret_target = target;
-  return 0;
-}
-
-int
-replica_join_session (struct replica *r, uint64_t session, uint64_t target,
-                      uint64_t *ret_target)
-{
-  struct open_session open = { 0 };
-  int is_open = replica_read_session (r, &open);
-
-  if (is_open == -1)
-    return -1;
-  if (is_open && open.id == session &&
-      (target == 0 || target == open.target)) {
-    *ret_target = open.target;
-    return 0;
-  }
-  if (target == 0)
-    return replica_open_session (r, session, ret_target);
-  log_error ("%s: generation %" PRIu64 " was not promised to this session, "
-             "or a newer session has ended it", r->path, target);
-  return -1;
 }
