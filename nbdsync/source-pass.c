@@ -131,6 +131,7 @@ begin_precopy (struct source *s, struct source_disk *d)
   struct stream_spec spec = {
     .plan = d->last_bitmap[0] ? STREAM_MAP : STREAM_ALL,
     .driver = d->disk->driver, .image = d->disk->file, .running = true,
+    .backing = &d->disk->backing,
   };
   char bitmap[BITMAP_NAME_MAX];
   unsigned ms;
@@ -326,6 +327,7 @@ begin_stopped (struct source *s)
     struct stream_spec spec = {
       .plan = d->last_bitmap[0] ? STREAM_MAP : STREAM_ALL,
       .driver = d->disk->driver, .image = d->disk->file, .running = true,
+      .backing = &d->disk->backing,
       .map = d->map,
     };
     if (start_stream (s, d, false, &spec) == -1)

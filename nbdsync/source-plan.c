@@ -153,7 +153,7 @@ same_file (const json_t *known, const struct disk *disk)
   const char *source = json_get_string (known, "source");
   const char *file = source ? strstr (source, ": ") : NULL;
 
-  return disk->has_backing ||
+  return disk->backing.len > 0 ||
     (file && disk->file && strcmp (file + 2, disk->file) == 0);
 }
 
@@ -260,7 +260,7 @@ plan_disk (struct source *s, const json_t *request, uint64_t generation,
     /* A spool would walk through the backing files inside QEMU, and nobody
      * knows how much they hold: read them from outside, if that can be.
      */
-    if (d->disk->has_backing) {
+    if (d->disk->backing.len > 0) {
       d->spool_bytes = d->disk->size;
       d->precopy = !d->disk->spool_only && !s->stopped;
     }

@@ -86,7 +86,7 @@ start_readers (struct stream *s, const struct stream_spec *spec)
 {
   struct reader_spec image = {
     .driver = spec->driver, .filename = spec->image,
-    .running = spec->running,
+    .running = spec->running, .backing = spec->backing,
     .bitmap = spec->plan == STREAM_SPOOL ? MAP_BITMAP : NULL,
     .allocation_depth = spec->plan == STREAM_SPOOL,
   };

@@ -32,6 +32,7 @@ struct stream_spec {
   enum stream_plan plan;
   const char *driver, *image;   /* format and file; not for STREAM_EMPTY */
   bool running;                 /* a machine may have the image open */
+  const backing_layers *backing; /*   and what it builds on */
   const char *map;              /* STREAM_MAP: the map file */
   uint64_t size;                /* of the disk */
   const json_t *record;         /* for delta-session */

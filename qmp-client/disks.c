@@ -23,6 +23,7 @@
 #include "peer.h"
 
 #define PERIPHERAL "/machine/peripheral/"
+#define LAYERS_MAX 200          /* as many as a reader opens */
 
 static void
 bitmaps_free (bitmaps *v)
@@ -49,6 +50,15 @@ disk_free (struct disk *d)
   free (d->file_driver);
   free (d->compat);
   bitmaps_free (&d->bitmaps);
+  for (size_t i = 0; i < d->backing.len; i++) {
+    struct layer *l = &d->backing.ptr[i];
+
+    free (l->node);
+    free (l->driver);
+    free (l->file);
+    bitmaps_free (&l->bitmaps);
+  }
+  backing_layers_reset (&d->backing);
 }
 
 void
@@ -154,6 +164,74 @@ judge (struct disk *d, bool odd_file)
     d->spool_only = "its data is in an external file";
   else if (odd_file || !d->file)
     d->spool_only = "not an image in a plain file or block device";
+  else
+    for (size_t i = 0; i < d->backing.len; i++)
+      if (!d->backing.ptr[i].file)
+        d->spool_only = "based on what is not an image in a plain file or "
+          "block device";
+}
+
+/* The node of the data of an image, below filters; NULL: it has none. */
+static const char *
+protocol_node (const struct graph *g, const char *node, const char *drv)
+{
+  /* A device may sit on a protocol node with no raw node between. */
+  const char *file = is_protocol (drv) ? node : graph_child (g, node, "file");
+
+  return file ? graph_skip_filters (g, file) : NULL;
+}
+
+/* One layer below the active one.  'file' stays NULL if its bytes are not
+ * all in one plain, unencrypted file.
+ */
+static int
+read_layer (struct qmp *qmp, const struct graph *g, const char *node,
+            struct layer *l)
+{
+  const json_t *info = graph_node (g, node);
+  const json_t *image = json_object_get (info, "image");
+  const char *drv = json_get_string (info, "drv"), *below, *text;
+  const json_t *data, *file_info;
+  bool encrypted = false;
+
+  if (!drv || json_get_u64 (image, "virtual-size", &l->size) == -1)
+    return malformed (qmp, node);
+  l->node = strdup (node);
+  l->driver = strdup (is_protocol (drv) ? "raw" : drv);
+  if (!l->node || !l->driver)
+    return out_of_memory (qmp);
+  below = protocol_node (g, node, drv);
+  file_info = below ? graph_node (g, below) : NULL;
+  data = json_object_get (json_object_get (image, "format-specific"), "data");
+  json_get_bool (info, "encrypted", &encrypted);
+  text = json_get_string (file_info, "drv");
+  if (text && is_local_file (text) && !encrypted && strcmp (drv, "luks") != 0 &&
+      !json_object_get (data, "encrypt") &&
+      !json_get_string (data, "data-file") &&
+      (text = json_get_string (file_info, "file")) &&
+      strncmp (text, "json:", 5) != 0)
+    l->file = peer_path (qmp, text);
+  return read_bitmaps (qmp, node, info, &l->bitmaps);
+}
+
+static int
+read_backing (struct qmp *qmp, const struct graph *g, const char *node,
+              backing_layers *ret)
+{
+  while ((node = graph_child (g, node, "backing"))) {
+    struct layer l = { 0 };
+    int r;
+
+    if (ret->len == LAYERS_MAX)
+      return malformed (qmp, node);
+    node = graph_skip_filters (g, node);
+    r = read_layer (qmp, g, node, &l);
+    if (backing_layers_append (ret, l) == -1)
+      return out_of_memory (qmp);
+    if (r == -1)
+      return -1;
+  }
+  return 0;
 }
 
 /* The members that come from the nodes; 'top' may be a filter. */
@@ -164,7 +242,7 @@ read_nodes (struct qmp *qmp, const struct graph *g, const char *top,
   const char *node = graph_skip_filters (g, top);
   const json_t *info = graph_node (g, node), *image, *data;
   const char *drv = json_get_string (info, "drv");
-  const char *below, *file, *text;
+  const char *below, *text;
   bool odd = false;
 
   image = json_object_get (info, "image");
@@ -174,8 +252,8 @@ read_nodes (struct qmp *qmp, const struct graph *g, const char *top,
   json_get_bool (info, "encrypted", &d->encrypted);
   json_get_u64 (image, "actual-size", &d->allocated);
   json_get_u64 (image, "cluster-size", &d->cluster_size);
-  d->has_backing = graph_child (g, node, "backing") != NULL;
-
+  if (read_backing (qmp, g, node, &d->backing) == -1)
+    return -1;
   data = json_object_get (json_object_get (image, "format-specific"),
                           "data");
   if (json_object_get (data, "encrypt") || strcmp (drv, "luks") == 0)
@@ -186,13 +264,11 @@ read_nodes (struct qmp *qmp, const struct graph *g, const char *top,
   if (text && !(d->compat = strdup (text)))
     return out_of_memory (qmp);
 
-  /* A device may sit on a protocol node with no raw node between. */
-  file = is_protocol (drv) ? node : graph_child (g, node, "file");
-  if (file) {
+  below = protocol_node (g, node, drv);
+  if (below) {
     uint64_t file_size = 0;
     const json_t *file_info;
 
-    below = graph_skip_filters (g, file);
     file_info = graph_node (g, below);
     text = json_get_string (file_info, "drv");
     if (!text)
@@ -440,12 +516,18 @@ disk_refresh_bitmaps (struct qmp *qmp, struct disk *disk)
 }
 
 const struct bitmap *
+bitmaps_find (const bitmaps *v, const char *name)
+{
+  for (size_t i = 0; i < v->len; i++)
+    if (strcmp (v->ptr[i].name, name) == 0)
+      return &v->ptr[i];
+  return NULL;
+}
+
+const struct bitmap *
 disk_find_bitmap (const struct disk *disk, const char *name)
 {
-  for (size_t i = 0; i < disk->bitmaps.len; i++)
-    if (strcmp (disk->bitmaps.ptr[i].name, name) == 0)
-      return &disk->bitmaps.ptr[i];
-  return NULL;
+  return bitmaps_find (&disk->bitmaps, name);
 }
 
 struct disk *

@@ -19,6 +19,15 @@ struct bitmap {
 };
 DEFINE_VECTOR (bitmaps, struct bitmap)
 
+/* A layer of the backing chain, below the active one. */
+struct layer {
+  char *node, *driver;
+  char *file;                   /* host file; NULL: none that can be read */
+  uint64_t size;                /* bytes */
+  bitmaps bitmaps;              /* those with names */
+};
+DEFINE_VECTOR (backing_layers, struct layer)
+
 struct disk {
   char *device;         /* qdev id, or QOM path; "": storage daemon */
   char *backend;        /* name of the drive (-drive), mostly "" */
@@ -30,7 +39,8 @@ struct disk {
   uint64_t size;
   uint64_t allocated;   /* bytes in the host file */
   uint64_t cluster_size; /* 0 if the format has none */
-  bool read_only, encrypted, has_backing, iothread, external_data;
+  bool read_only, encrypted, iothread, external_data;
+  backing_layers backing;       /* the nearest first; len 0: none */
   bitmaps bitmaps;      /* those with names, on the active node only */
   const char *unsuitable; /* NULL, or why it cannot be replicated */
   const char *spool_only; /* NULL, or why it cannot be read from outside */
@@ -48,6 +58,9 @@ void disks_free (disks *v);
  */
 int disk_refresh_bitmaps (struct qmp *qmp, struct disk *disk);
 void disk_free_bitmaps (struct disk *disk);
+
+/* NULL if there is none of that name. */
+const struct bitmap *bitmaps_find (const bitmaps *v, const char *name);
 
 /* NULL if there is none of that name on the active node. */
 const struct bitmap *disk_find_bitmap (const struct disk *disk,

@@ -31,7 +31,6 @@
 
 #define READY_TIMEOUT_MS 30000
 #define STOP_TIMEOUT_MS 5000
-#define LAYERS_MAX 200
 #define COMPLAINT_BYTES 4096
 
 /* The node for one file, without its backing. */
@@ -55,28 +54,28 @@ layer (const char *driver, const char *filename, bool running)
                     "force-share", running, "file", file);
 }
 
-/* The layers from number i on, each with the next as its backing. */
+/* The layers from number i on, each with the next as its backing; what the
+ * headers of the images say about that is not asked.
+ */
 static json_t *
-layers (const json_t *chain, size_t i, const char *driver)
+layers (const backing_layers *chain, size_t i)
 {
-  const json_t *info = json_array_get (chain, i);
-  const char *filename = json_get_string (info, "filename");
-  const char *format = json_get_string (info, "format");
-  bool last = i + 1 == json_array_size (chain);
+  const struct layer *l;
   json_t *node, *below;
 
-  if (!filename || !format || filename[0] != '/' || i >= LAYERS_MAX) {
+  if (!chain || i == chain->len)
+    return json_null ();
+  l = &chain->ptr[i];
+  if (!l->file) {
     log_error ("%s: a backing file that cannot be opened from outside",
-               filename ? filename : "?");
+               l->node);
     errno = EOPNOTSUPP;
     return NULL;
   }
-  if (i == 0)
-    format = driver;
-  node = layer (format, filename, true);
-  if (!node || strcmp (format, "qcow2") != 0)
+  node = layer (l->driver, l->file, true);
+  if (!node || strcmp (l->driver, "raw") == 0)
     return node;
-  below = last ? json_null () : layers (chain, i + 1, driver);
+  below = layers (chain, i + 1);
   if (!below || json_object_set_new (node, "backing", below) == -1) {
     json_decref (node);
     return NULL;
@@ -87,26 +86,24 @@ layers (const json_t *chain, size_t i, const char *driver)
 json_t *
 reader_blockdev (const struct reader_spec *spec)
 {
-  CLEANUP_JSON json_t *chain = NULL;
-  CLEANUP_FREE char *path = NULL;
-  json_t *node;
+  CLEANUP_FREE char *path = realpath (spec->filename, NULL);
+  json_t *node, *below;
 
-  if (spec->running && strcmp (spec->driver, "qcow2") == 0) {
-    chain = image_chain (spec->filename, spec->driver);
-    if (!chain)
-      return NULL;
-    node = layers (chain, 0, spec->driver);
+  if (!path) {
+    log_error ("%s: %m", spec->filename);
+    return NULL;
   }
-  else {
-    path = realpath (spec->filename, NULL);
-    if (!path) {
-      log_error ("%s: %m", spec->filename);
+  node = layer (spec->driver, path, spec->running);
+  if (!node)
+    return NULL;
+  json_object_set_new (node, "node-name", json_string ("image"));
+  if (spec->running && strcmp (spec->driver, "qcow2") == 0) {
+    below = layers (spec->backing, 0);
+    if (!below || json_object_set_new (node, "backing", below) == -1) {
+      json_decref (node);
       return NULL;
     }
-    node = layer (spec->driver, path, spec->running);
   }
-  if (node)
-    json_object_set_new (node, "node-name", json_string ("image"));
   return node;
 }
 

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <jansson.h>
 
+#include "disks.h"
 #include "process.h"
 
 #define READER_EXPORT "disk"
@@ -16,8 +17,10 @@
 struct reader_spec {
   const char *driver;           /* "qcow2", "raw" */
   const char *filename;
-  bool running;                 /* a machine has it open: no locks, no
-                                   cache, the backing chain likewise */
+  bool running;                 /* a machine may have it open: no locks,
+                                   no cache */
+  const backing_layers *backing; /* running qcow2: what it builds on, as the
+                                   machine has it; NULL: nothing */
   const char *bitmap;           /* exported as qemu:dirty-bitmap:NAME */
   bool allocation_depth;        /* exported as qemu:allocation-depth */
 };

@@ -161,7 +161,7 @@ backup_action (const struct item *item)
   const struct spool_disk *spec = item->spec;
   const struct disk *disk = spec->disk;
   /* What no layer has allocated reads as zero and need not be copied. */
-  bool top = strcmp (disk->driver, "qcow2") == 0 && !disk->has_backing;
+  bool top = strcmp (disk->driver, "qcow2") == 0 && disk->backing.len == 0;
   json_t *data =
     json_pack ("{ss, ss, ss, ss, ss, sb}", "job-id", item->node,
                "device", disk->node, "target", item->node,

@@ -132,7 +132,7 @@ do_list (char **a)
             disk_default_name (d), d->device, d->node, d->driver,
             d->file ? d->file : "-", d->file_driver ? d->file_driver : "-",
             d->size, d->cluster_size, d->read_only ? " ro" : "",
-            d->encrypted ? " encrypted" : "", d->has_backing ? " backing" : "",
+            d->encrypted ? " encrypted" : "", d->backing.len > 0 ? " backing" : "",
             d->iothread ? " iothread" : "",
             d->external_data ? " external" : "",
             disk_can_persist (d) ? " persist" : "");
@@ -275,39 +275,43 @@ do_map (char **a)
     : -1;
 }
 
-/* FILE DRIVER running|plain BITMAP SOCKET: serve until end of input. */
+/* Serve until end of input. */
 static int
-do_reader (char **a)
+serve (const struct reader_spec *spec, const char *socket)
 {
-  struct reader_spec spec = {
-    .filename = a[0], .driver = a[1],
-    .running = strcmp (a[2], "running") == 0,
-    .bitmap = none (a[3]), .allocation_depth = true
-  };
   struct process p;
 
-  if (reader_start (&p, &spec, a[4]) == -1)
+  if (reader_start (&p, spec, socket) == -1)
     return -1;
   puts ("ready");
   fflush (stdout);
   while (getchar () != EOF)
     ;
-  reader_stop (&p, a[4]);
+  reader_stop (&p, socket);
   return 0;
 }
 
+/* FILE DRIVER running|plain BITMAP SOCKET */
 static int
-do_blockdev (char **a)
+do_reader (char **a)
 {
-  struct reader_spec spec = { .filename = a[0], .driver = a[1],
-                              .running = true };
-  CLEANUP_JSON json_t *node = reader_blockdev (&spec);
-  CLEANUP_FREE char *text = node ? json_dumps (node, JSON_INDENT (1)) : NULL;
+  return serve (&(struct reader_spec) {
+      .filename = a[0], .driver = a[1],
+      .running = strcmp (a[2], "running") == 0,
+      .bitmap = none (a[3]), .allocation_depth = true }, a[4]);
+}
 
-  if (!text)
+/* ADDRESS DISK SOCKET: as a precopy reads it. */
+static int
+do_read_disk (char **a)
+{
+  struct disk *d = find (a[0], a[1]);
+
+  if (!d)
     return -1;
-  puts (text);
-  return 0;
+  return serve (&(struct reader_spec) {
+      .filename = d->file, .driver = d->driver, .running = true,
+      .backing = &d->backing, .allocation_depth = true }, a[2]);
 }
 
 /* ADDRESS DISK: begin, print "begun", wait for a line, check. */
@@ -376,7 +380,7 @@ static const struct command {
   { "settle", 2, do_settle },           /* ADDRESS TAG */
   { "map", 6, do_map },         /* ADDRESS DISK BITMAP GRANULARITY PATH TAG */
   { "reader", 5, do_reader },
-  { "blockdev", 2, do_blockdev },       /* FILE DRIVER */
+  { "read-disk", 3, do_read_disk },
   { "precopy", 2, do_precopy },
   { "stopped", 3, do_stopped },
 };

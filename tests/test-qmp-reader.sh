@@ -18,10 +18,10 @@ qemu-img convert -O raw top.qcow2 want
 start_qsd q --blockdev \
   driver=qcow2,node-name=top,file.driver=file,file.filename=top.qcow2
 
-serve() {             # FILE DRIVER HOW
+serve() {             # VERB ARGUMENT...
   rm -f stdin
   mkfifo stdin
-  "$tool" reader "$1" "$2" "$3" - "$d/sock" <stdin >ready &
+  "$tool" "$@" "$d/sock" <stdin >ready &
   reader=$!
   exec 9>stdin
   wait_for 10 grep -q ready ready
@@ -33,7 +33,7 @@ unserve() {
 }
 uri="nbd+unix:///disk?socket=$d/sock"
 
-serve top.qcow2 qcow2 running
+serve read-disk q.qmp top
 nbdinfo --json "$uri" | grep '"can_multi_conn": true' >/dev/null
 nbdcopy --connections=4 "$uri" got
 cmp want got
@@ -44,7 +44,7 @@ unserve
 # Of a stopped machine, locked as usual, raw.
 kill "$started"
 wait "$started"
-serve 'base,=.img' raw plain
+serve reader 'base,=.img' raw plain -
 nbdcopy "$uri" got
 unserve
 cmp -n 2097152 want got
@@ -55,6 +55,8 @@ fails 1 'want: cannot be read: .*not in qcow2 format' \
   "$tool" reader want qcow2 plain - sock
 fails 1 'top.qcow2: cannot be read: .*b9' \
   "$tool" reader top.qcow2 qcow2 plain b9 sock
+start_qsd q --blockdev \
+  driver=qcow2,node-name=top,file.driver=file,file.filename=top.qcow2
 rm 'base,=.img'
-fails 1 'base' "$tool" reader top.qcow2 qcow2 running - sock
+fails 1 'base' "$tool" read-disk q.qmp top sock
 [[ ! -e sock ]]
