@@ -132,7 +132,8 @@ do_list (char **a)
             disk_default_name (d), d->device, d->node, d->driver,
             d->file ? d->file : "-", d->file_driver ? d->file_driver : "-",
             d->size, d->cluster_size, d->read_only ? " ro" : "",
-            d->encrypted ? " encrypted" : "", d->backing.len > 0 ? " backing" : "",
+            d->encrypted ? " encrypted" : "",
+            d->backing.len > 0 ? " backing" : "",
             d->iothread ? " iothread" : "",
             d->external_data ? " external" : "",
             disk_can_persist (d) ? " persist" : "");
@@ -309,6 +310,8 @@ do_read_disk (char **a)
 
   if (!d)
     return -1;
+  qmp_close (qmp);              /* there is one monitor only */
+  qmp = NULL;
   return serve (&(struct reader_spec) {
       .filename = d->file, .driver = d->driver, .running = true,
       .backing = &d->backing, .allocation_depth = true }, a[2]);
