@@ -58,5 +58,5 @@ fails 1 'top.qcow2: cannot be read: .*b9' \
 start_qsd q --blockdev \
   driver=qcow2,node-name=top,file.driver=file,file.filename=top.qcow2
 rm 'base,=.img'
-fails 1 'base' "$tool" read-disk q.qmp top sock
+fails 1 'a backing file that cannot be opened' "$tool" read-disk q.qmp top sock
 [[ ! -e sock ]]
