@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# A KVM guest that writes to two disks for ever (guest/writer.s), survives
-# 50 syncs, and each of these is an instant of it; sourced by its tests.
+# A guest that writes to two disks for ever (guest/writer.s), under KVM, or
+# without it where there is none; sourced by its tests.
 . "$(dirname "${BASH_SOURCE[0]}")/sync.sh"
 
-requires test -w /dev/kvm
-
 # start_guest [iothread]: two virtio-blk disks, with an iothread each or not.
-# Monitor $d/vm.qmp, debug console $d/console.  Sets $started.
+# Monitors $d/vm.qmp and, for its user, $d/vm.user and $d/vm.user2; debug
+# console $d/console.  Sets $started.
 start_guest() {
   local i args=()
   as --32 -o "$d/writer.o" "$srcdir/tests/guest/writer.s"
@@ -24,8 +23,10 @@ start_guest() {
     fi
   done
   qemu-io -f qcow2 -c "write -q -s $d/writer.bin 0 512" "$d/a.qcow2"
-  start qemu-system-x86_64 -accel kvm -m 32 -nodefaults -display none \
-    -qmp "unix:$d/vm.qmp,server=on,wait=off" \
+  start qemu-system-x86_64 -accel kvm -accel tcg -m 32 -nodefaults \
+    -display none -qmp "unix:$d/vm.qmp,server=on,wait=off" \
+    -qmp "unix:$d/vm.user,server=on,wait=off" \
+    -qmp "unix:$d/vm.user2,server=on,wait=off" \
     -debugcon "file:$d/console" "${args[@]}"
   wait_for 10 qmp "$d/vm.qmp" query-status
 }
@@ -54,7 +55,8 @@ print(errors, longest)
 END
 }
 
-# guest_survives SYNCS: the test, once the guest is started.
+# guest_survives SYNCS: once the guest is started, it survives so many, and
+# each of them is an instant of it.
 guest_survives() {
   local syncs=$1 n rounds options g images=() errors longest mhz hold=0
   local guest=$started

@@ -3,7 +3,7 @@
 EXTRA_DIST += .ci/run
 EXTRA_DIST += tests/asan-early.c tests/dependencies.sh
 EXTRA_DIST += tests/functions.sh
-EXTRA_DIST += tests/qmp.py
+EXTRA_DIST += tests/qmp.py tests/qmp-watch.py
 EXTRA_DIST += tests/valgrind/nbdkit tests/valgrind/run
 
 # For runtests: all tests, to choose from.

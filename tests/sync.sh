@@ -25,9 +25,9 @@ generation_dir() {
   printf '%s/generations/%06d' "$1" "$(result .generation)"
 }
 
-# source_daemon NAME DISK...: a storage daemon with its monitor at
-# $d/NAME.qmp that serves $d/DISK.qcow2 at the node and export DISK of
-# $d/NAME.nbd.  Sets $started.
+# source_daemon NAME DISK...: a storage daemon with a monitor for nbdsync,
+# $d/NAME.qmp, and one for its user, $d/NAME.user, that serves $d/DISK.qcow2
+# at the node and export DISK of $d/NAME.nbd.  Sets $started.
 source_daemon() {
   local name=$1 disk args=()
   shift
@@ -37,7 +37,8 @@ source_daemon() {
       --export "nbd,id=e-$disk,node-name=$disk,name=$disk,writable=on")
   done
   start_qsd "$name" --nbd-server "addr.type=unix,addr.path=$d/$name.nbd" \
-    "${args[@]}"
+    --chardev "socket,id=user,path=$d/$name.user,server=on,wait=off" \
+    --monitor chardev=user "${args[@]}"
 }
 
 # The URI of a disk of source_daemon.
@@ -74,7 +75,7 @@ source_state() {
 }
 
 # start_sshd: a private sshd on loopback, reached with --rsh "$rsh" as the
-# host "there"; what it runs has our PATH, and NBDSYNC_TEST_SIDE=there.
+# host "there"; what it runs has our PATH, and NBDSYNC_TEST_SIDE=$d.
 start_sshd() {
   local port
   requires command -v /usr/sbin/sshd
@@ -94,7 +95,8 @@ StrictModes no
 UsePAM no
 PermitRootLogin yes
 PasswordAuthentication no
-SetEnv PATH=$PATH TMPDIR=${TMPDIR:-/tmp} NBDSYNC_TEST_SIDE=there
+AcceptEnv NBDSYNC_FAULT NBDSYNC_FAULT_LOG
+SetEnv PATH=$PATH TMPDIR=${TMPDIR:-/tmp} NBDSYNC_TEST_SIDE=$d
 END
     cat >"$d/ssh_config" <<END
 Host there
@@ -106,6 +108,7 @@ Host there
   StrictHostKeyChecking accept-new
   UserKnownHostsFile $d/known_hosts
   LogLevel ERROR
+  SendEnv NBDSYNC_FAULT NBDSYNC_FAULT_LOG
   ServerAliveInterval 2
 END
     rsh="ssh -F $d/ssh_config"
@@ -120,16 +123,53 @@ sshd_answers() { [[ -s $d/sshd.pid ]] || ! kill -0 "$1"; }
 
 # Processes that a sync of this test has started and that still live: their
 # pid and name, one a line.  The test itself must export NBDSYNC_TEST_SYNC=$d
-# for the sync only; sshd's own are those with NBDSYNC_TEST_SIDE.
+# for the sync only; what it runs through ssh has NBDSYNC_TEST_SIDE=$d.
 sync_processes() {
   local p
-  for p in /proc/[0-9]*; do
-    if tr '\0' '\n' 2>/dev/null <"$p/environ" |
-         grep -Eq "^(NBDSYNC_TEST_SYNC=$d|NBDSYNC_TEST_SIDE=there)\$"; then
-      echo "${p#/proc/} $(cat "$p/comm" 2>/dev/null)"
+  for p in $(grep -lzsxF -e "NBDSYNC_TEST_SYNC=$d" \
+               -e "NBDSYNC_TEST_SIDE=$d" /proc/[0-9]*/environ); do
+    p=${p#/proc/}
+    p=${p%/environ}
+    echo "$p $(cat "/proc/$p/comm" 2>/dev/null)"
+  done
+}
+nothing_runs() { [[ -z $(sync_processes) ]]; }
+
+# sync_process PATTERN: the pids of those with such a command line.
+sync_process() {
+  local p
+  for p in $(sync_processes | cut -d' ' -f1); do
+    if tr '\0' ' ' 2>/dev/null <"/proc/$p/cmdline" | grep -Eq -- "$1"; then
+      echo "$p"
     fi
   done
 }
+
+# signal_sync SIGNAL: to all of them, those included that they start while
+# we look.
+signal_sync() {
+  local seen=- now
+  while now=$(sync_processes) && [[ $now != "$seen" ]]; do
+    kill -s "$1" $(cut -d' ' -f1 <<<"$now") 2>/dev/null || true
+    seen=$now
+  done
+}
+
+# sync_stopping_at POINT OPTION... SOURCE REPLICA: a sync in the background,
+# of which the process that gets to this point (common/fault.h) has stopped
+# itself.  Sets $sync; its JSON is in $d/stopped.json.
+sync_stopping_at() {
+  local point=$1
+  shift
+  rm -f "$d/fault"
+  NBDSYNC_TEST_SYNC=$d NBDSYNC_FAULT=$point NBDSYNC_FAULT_LOG=$d/fault \
+    nbdsync sync --json "$@" >"$d/stopped.json" 2>"$d/stopped.err" &
+  sync=$!
+  wait_for 60 stopped_or_ended "$sync"
+  grep -q "^stopped ${point%:*} " "$d/fault" ||
+    die "the sync did not get to $point: $(cat "$d/stopped.err")"
+}
+stopped_or_ended() { grep -q ^stopped "$d/fault" || ! kill -0 "$1"; }
 
 # same_content A B: of one size and content, whatever is allocated.  The
 # images may be open elsewhere.

@@ -3,5 +3,6 @@
 # A KVM guest under 50 syncs, its disks in an iothread each.
 . "$(dirname "$0")/kvm.sh"
 
+requires test -w /dev/kvm
 start_guest iothread
 guest_survives 50

@@ -37,7 +37,6 @@ ssh_of() {
     [[ $(cat "/proc/$pid/comm") != ssh ]] || echo "$pid"
   done
 }
-nothing_runs() { [[ -z $(sync_processes) ]]; }
 without_bitmaps() { source_state "$d/src.qmp" | grep -v '^bitmap'; }
 before=$(without_bitmaps)
 current=$(readlink "$d/replica/current")
