@@ -115,14 +115,24 @@ take_map (struct source *s, struct source_disk *d)
                    d->tag);
 }
 
-/* From here on the pass's own bitmap records what the pass may miss. */
+/* From here on the pass's own bitmap records what the pass may miss: of a
+ * qcow2 by whole clusters.  The first write to a cluster of a backing file or
+ * an internal snapshot, or to a compressed one, makes QEMU copy the rest of
+ * it to a new cluster, mostly at the end of the file; the pass's reader may
+ * find it there, but takes the file to be as long as when it was opened, and
+ * what is beyond that to be zeroes.
+ */
 static int
 add_pass_bitmap (struct source *s, struct source_disk *d,
                  char ret[BITMAP_NAME_MAX])
 {
+  uint64_t granularity = d->granularity;
+
+  if (granularity < d->disk->cluster_size)
+    granularity = d->disk->cluster_size;
   bitmap_name (d->chain, s->target, d->pass + 1, ret);
   FAULT_POINT ("precopy-begin");
-  return bitmap_add (s->qmp, d->disk, ret, d->granularity);
+  return bitmap_add (s->qmp, d->disk, ret, granularity);
 }
 
 static int

@@ -35,6 +35,7 @@ TESTS += tests/test-sync-bad-streams.sh
 TESTS += tests/test-sync-sizes.sh
 TESTS += tests/test-sync-rss.sh
 TESTS += tests/test-sync-ssh.sh
+TESTS += tests/test-sync-precopy-copied.sh
 TESTS += tests/test-sync-precopy-flush.sh
 TESTS += tests/test-sync-small-writes.sh
 TESTS += tests/test-docs-examples.sh
