@@ -5,7 +5,8 @@ receiver_libreplica_la_SOURCES = \
 	receiver/replica.c receiver/replica.h \
 	receiver/replica-commit.c receiver/replica-identity.c \
 	receiver/replica-lock.c receiver/replica-private.h \
-	receiver/replica-session.c
+	receiver/replica-session.c \
+	receiver/retain.c receiver/retain.h
 
 plugin_LTLIBRARIES += receiver/nbdkit-delta-recv-plugin.la
 receiver_nbdkit_delta_recv_plugin_la_SOURCES = \
@@ -55,6 +56,12 @@ TESTS += \
 	tests/test-delta-recv-sizes.sh \
 	tests/test-delta-recv-storage.sh \
 	tests/test-delta-recv-target.sh
+
+check_PROGRAMS += tests/test-retain
+tests_test_retain_SOURCES = tests/test-retain.c
+tests_test_retain_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/receiver
+tests_test_retain_LDADD = receiver/libreplica.la
+TESTS += tests/test-retain
 
 check_PROGRAMS += tests/test-delta-recv-client
 tests_test_delta_recv_client_SOURCES = tests/test-delta-recv-client.c
