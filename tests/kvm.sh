@@ -55,11 +55,13 @@ print(errors, longest)
 END
 }
 
-# guest_survives SYNCS: once the guest is started, it survives so many, and
-# each of them is an instant of it.
+# guest_survives: once the guest is started, it survives many syncs, and each
+# of them is an instant of it.  Without KVM all is slower and 20 will do: a
+# full and increments, each by spool and by precopy.
 guest_survives() {
-  local syncs=$1 n rounds options g images=() errors longest mhz hold=0
+  local syncs=50 n rounds options g images=() errors longest mhz hold=0
   local guest=$started
+  [[ -w /dev/kvm ]] || syncs=20
   wait_for 30 guest_wrote 20
   for ((n = 1; n <= syncs; n++)); do
     options=()
@@ -82,7 +84,9 @@ guest_survives() {
     "$((longest * 16777 / mhz)) ms, longest flush or transaction $hold ms"
   ((errors == 0)) || die "the guest saw errors"
   ((longest < 255)) || die "the guest stood still"
-  stop "$guest"
+  # Not asked to: with iothreads and without KVM QEMU 7.2 may hang at its end.
+  kill -9 "$guest"
+  wait "$guest" || true
   "$srcdir/tests/guest/replay.py" "${images[@]}" ||
     die "a generation is not one instant of the guest"
 }
