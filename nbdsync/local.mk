@@ -7,6 +7,7 @@ nbdsync_nbdsync_SOURCES = \
 	nbdsync/commands.h \
 	nbdsync/copy.c nbdsync/copy.h \
 	nbdsync/decide.c nbdsync/decide.h \
+	nbdsync/differences.c nbdsync/differences.h \
 	nbdsync/disks.c \
 	nbdsync/lines.c nbdsync/lines.h \
 	nbdsync/main.c \

@@ -4,6 +4,7 @@
  *
  *   status      generation, disks, times of the replica; with "write" it
  *               is locked, made if it is not there, and settled
+ *   differences where a disk may differ from an older generation
  *   open        open a session: gives it its number, starts delta-recv
  *   generation  what the replica has now, durably
  *   checked     nothing had changed at the source
@@ -25,6 +26,7 @@
 #include "agent.h"
 #include "cleanup.h"
 #include "commands.h"
+#include "differences.h"
 #include "fault.h"
 #include "json.h"
 #include "log.h"
@@ -127,6 +129,28 @@ verb_status (void *opaque, const json_t *request, json_t **ret)
   if (receive_ready (r) == -1)
     return -1;
   *ret = describe (r->replica);
+  return *ret ? 0 : -1;
+}
+
+static int
+verb_differences (void *opaque, const json_t *request, json_t **ret)
+{
+  struct receive *r = opaque;
+  const char *disk = json_get_string (request, "disk");
+  struct runs ranges = { 0 };
+  json_t *list = NULL;
+  uint64_t since;
+
+  if (receive_ready (r) == -1)
+    return -1;
+  if (!disk || json_get_u64 (request, "since", &since) == -1) {
+    log_error ("differences: no disk, or no generation");
+    return -1;
+  }
+  if (differences_find (r->replica, r->runtime, disk, since, &ranges) == 0)
+    list = differences_encode (&ranges);
+  runs_reset (&ranges);
+  *ret = list ? json_pack ("{s:o}", "ranges", list) : NULL;
   return *ret ? 0 : -1;
 }
 
@@ -252,7 +276,8 @@ int
 command_receive (int argc, char *argv[])
 {
   static const struct agent_verb verbs[] = {
-    { "status", verb_status }, { "open", verb_open },
+    { "status", verb_status }, { "differences", verb_differences },
+    { "open", verb_open },
     { "generation", verb_generation }, { "checked", verb_checked },
     { "reason", verb_reason }, { "close", verb_close }, { NULL, NULL },
   };

@@ -3,7 +3,9 @@ noinst_LTLIBRARIES += receiver/libreplica.la
 receiver_libreplica_la_SOURCES = \
 	receiver/manifest.c receiver/manifest.h \
 	receiver/replica.c receiver/replica.h \
-	receiver/replica-commit.c receiver/replica-identity.c \
+	receiver/replica-commit.c \
+	receiver/replica-history.c receiver/replica-history.h \
+	receiver/replica-identity.c \
 	receiver/replica-lock.c receiver/replica-private.h \
 	receiver/replica-session.c \
 	receiver/retain.c receiver/retain.h
