@@ -1,18 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Full, incremental or unchanged.  A bitmap is believed only if it is of
- * our chain and of the very generation that the replica has, and has been
- * recording since; any doubt means a full sync of that disk alone, with
+ * our chain and of a generation that the replica's is or was built on, and
+ * has been recording since; any doubt means a full sync of that disk alone, with
  * the reason.  Pure; tests/test-decide.c has the table.
  */
 #include <config.h>
 
 #include "decide.h"
 
+/* A bitmap that can be believed. */
+static struct decision
+decide_by_bitmap (const struct situation *s)
+{
+  enum kind kind = KIND_INCREMENTAL;
+  const char *reason;
+
+  if ((s->older || s->below) && !s->readable) {
+    kind = KIND_FULL;
+    reason = "its bitmap is below a snapshot or of an older generation, and "
+      "what else would be needed cannot be read from outside QEMU";
+  }
+  else if (s->older)
+    reason = "its bitmap of an older generation, and what the replica has "
+      "over that, tell what may differ";
+  else if (s->below)
+    reason = "a snapshot was taken: its bitmap below, and what the images "
+      "above hold, tell what changed";
+  else if (s->dirty_bytes > 0)
+    reason = "its bitmap tells what changed since the replica's generation";
+  else {
+    kind = KIND_UNCHANGED;
+    reason = "nothing was written since the replica's generation";
+  }
+  return (struct decision) { .kind = kind, .reason = reason };
+}
+
 struct decision
 decide (const struct situation *s)
 {
-  enum kind kind = KIND_FULL;
   const char *reason;
 
   if (s->generation == 0)
@@ -39,17 +65,13 @@ decide (const struct situation *s)
       reason = "its bitmap was disabled by somebody else and missed writes";
       break;
     case BITMAP_GOOD:
-      kind = s->dirty_bytes > 0 ? KIND_INCREMENTAL : KIND_UNCHANGED;
-      reason = s->dirty_bytes > 0 ?
-        "its bitmap tells what changed since the replica's generation" :
-        "nothing was written since the replica's generation";
-      break;
+      return decide_by_bitmap (s);
     default:
       reason = s->can_persist ?
         "it has no bitmap of the replica's generation" :
         "its format cannot keep a bitmap when QEMU ends";
     }
-  return (struct decision) { .kind = kind, .reason = reason };
+  return (struct decision) { .kind = KIND_FULL, .reason = reason };
 }
 
 const char *

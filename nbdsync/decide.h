@@ -11,10 +11,10 @@
 
 enum kind { KIND_UNCHANGED, KIND_INCREMENTAL, KIND_FULL };
 
-/* The bitmap "since the replica's generation" at the source. */
+/* A bitmap "since a generation of the replica" at the source. */
 enum bitmap_state {
   BITMAP_ABSENT,
-  BITMAP_GOOD,                  /* recording, consistent, on the top node */
+  BITMAP_GOOD,                  /* recording, consistent */
   BITMAP_INCONSISTENT,          /* QEMU was killed while it was open */
   BITMAP_DISABLED,              /* somebody stopped it */
 };
@@ -29,7 +29,12 @@ struct situation {
                                    the same names of bitmaps */
   bool forked;                  /* one did: there is a bitmap of the chain
                                    with a number that was never given here */
-  enum bitmap_state bitmap;
+  enum bitmap_state bitmap;     /* the best that was found */
+  bool below;                   /* it is in an image below the active one */
+  bool older;                   /* it is of an older generation, but what the
+                                   replica changed since is known */
+  bool readable;                /* from outside: where images and bitmaps can
+                                   be put together */
   uint64_t dirty_bytes;         /* of a good bitmap */
 };
 

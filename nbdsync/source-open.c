@@ -96,6 +96,42 @@ source_open (struct source *s, const char *spec)
   return check_migration (s) == -1 ? -1 : disks_list (s->qmp, &s->all);
 }
 
+/* The same disk in a later list: a snapshot changes the node of a device,
+ * or makes what was a root the backing of another.
+ */
+static const struct disk *
+find_again (const disks *now, const struct disk *disk)
+{
+  return disks_find (now, disk->device[0] ? disk->device : disk->node);
+}
+
+int
+source_check_nodes (struct source *s)
+{
+  disks now = { 0 };
+  int r = disks_list (s->qmp, &now);
+
+  FOR_EACH_DISK (s, d) {
+    const struct disk *disk = r == 0 ? find_again (&now, d->disk) : NULL;
+
+    if (r == -1)
+      break;
+    if (!disk || strcmp (disk->node, d->disk->node) != 0) {
+      log_error ("%s: a snapshot or a block job gave it another image during "
+                 "the sync: run again", d->name);
+      r = -1;
+    }
+    else if (disk->size != d->disk->size) {
+      log_error ("%s: it was resized during the sync: run again", d->name);
+      r = -1;
+    }
+  }
+  disks_free (&now);
+  if (r == -1)
+    errno = ESTALE;
+  return r;
+}
+
 void
 source_close (struct source *s)
 {

@@ -22,6 +22,8 @@
 #include "agent.h"
 #include "cleanup.h"
 #include "clock.h"
+#include "compose.h"
+#include "evidence.h"
 #include "fault.h"
 #include "flush.h"
 #include "json.h"
@@ -101,18 +103,62 @@ held (struct source *s, unsigned ms)
     s->hold_ms = ms;
 }
 
+/* Does the pass in hand send what is put together from several places? */
+static bool
+is_composed_pass (const struct source_disk *d)
+{
+  return d->pass == 0 && source_is_composed (d);
+}
+
 /* Carry out the bitmap that says what this pass must send, if it has one. */
 static int
 take_map (struct source *s, struct source_disk *d)
 {
+  const char *node = is_composed_pass (d) ? d->base_node : d->disk->node;
+
   if (d->last_bitmap[0] == '\0')
     return 0;
   drop_file (&d->map);
   d->map = scratch_file (d, "map.qcow2");
   if (!d->map)
     return -1;
-  return map_take (s->qmp, d->disk, d->last_bitmap, d->granularity, d->map,
-                   d->tag);
+  return map_take (s->qmp, node, d->last_bitmap, d->disk->size,
+                   d->granularity, d->map, d->tag);
+}
+
+/* Put together what a composed pass must send; the disk is flushed, or no
+ * machine runs.
+ */
+static int
+make_list (struct source *s, struct source_disk *d)
+{
+  struct compose_spec spec = {
+    .map = d->map, .disk = d->disk, .above = d->base_above,
+    .differences = &d->differences, .dir = s->dir, .name = d->name,
+  };
+
+  drop_file (&d->list);
+  d->list = scratch_file (d, "list");
+  return d->list ? compose_list (&spec, d->list, &d->dirty_bytes) : -1;
+}
+
+/* The stream of the image file itself, read from outside. */
+static int
+start_image_stream (struct source *s, struct source_disk *d)
+{
+  struct stream_spec spec = {
+    .plan = d->map ? STREAM_MAP : STREAM_ALL,
+    .driver = d->disk->driver, .image = d->disk->file, .running = true,
+    .backing = &d->disk->backing, .map = d->map,
+  };
+
+  if (is_composed_pass (d)) {
+    if (make_list (s, d) == -1)
+      return -1;
+    spec.plan = STREAM_LIST;
+    spec.list = d->list;
+  }
+  return start_stream (s, d, false, &spec);
 }
 
 /* From here on the pass's own bitmap records what the pass may miss: of a
@@ -138,11 +184,6 @@ add_pass_bitmap (struct source *s, struct source_disk *d,
 static int
 begin_precopy (struct source *s, struct source_disk *d)
 {
-  struct stream_spec spec = {
-    .plan = d->last_bitmap[0] ? STREAM_MAP : STREAM_ALL,
-    .driver = d->disk->driver, .image = d->disk->file, .running = true,
-    .backing = &d->disk->backing,
-  };
   char bitmap[BITMAP_NAME_MAX];
   unsigned ms;
 
@@ -161,9 +202,8 @@ begin_precopy (struct source *s, struct source_disk *d)
   FAULT_POINT ("precopy-flushed");
   if (precopy_begin (s->qmp, d->disk, &d->state) == -1)
     return -1;
-  spec.map = d->map;
   FAULT_POINT ("precopy-state-read");
-  return start_stream (s, d, false, &spec);
+  return start_image_stream (s, d);
 }
 
 static int
@@ -268,7 +308,11 @@ take_spool (struct source *s)
 static int
 begin_spool (struct source *s)
 {
-  if (take_spool (s) == -1)
+  /* On the nodes that were planned the instant is of the machine's disks
+   * only if the machine has them still, also right after it.
+   */
+  if (source_check_nodes (s) == -1 || take_spool (s) == -1 ||
+      source_check_nodes (s) == -1)
     return -1;
   FAULT_POINT ("spool-taken");
   FOR_EACH_DISK (s, d) {
@@ -333,16 +377,9 @@ begin_stopped (struct source *s)
       return -1;
   if (source_quit_daemon (s) == -1)
     return -1;
-  FOR_EACH_DISK (s, d) {
-    struct stream_spec spec = {
-      .plan = d->last_bitmap[0] ? STREAM_MAP : STREAM_ALL,
-      .driver = d->disk->driver, .image = d->disk->file, .running = true,
-      .backing = &d->disk->backing,
-      .map = d->map,
-    };
-    if (start_stream (s, d, false, &spec) == -1)
+  FOR_EACH_DISK (s, d)
+    if (start_image_stream (s, d) == -1)
       return -1;
-  }
   return 0;
 }
 
@@ -478,6 +515,7 @@ source_stop_streams (struct source *s)
     d->in_pass = false;
     drop_file (&d->image);
     drop_file (&d->map);
+    drop_file (&d->list);
     precopy_state_reset (&d->state);
   }
 }

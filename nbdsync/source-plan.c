@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cleanup.h"
+#include "evidence.h"
 #include "json.h"
 #include "log.h"
 #include "source.h"
@@ -65,18 +66,26 @@ check_selection (const struct source *s, const json_t *select)
   return 0;
 }
 
-/* The replica's disk with the chain that a bitmap of this disk names. */
-static const json_t *
-replica_disk_by_bitmap (const json_t *replica_disks, const struct disk *disk)
+/* The bitmaps of a disk's images from the active one down; NULL at the end. */
+static const bitmaps *
+bitmaps_of_image (const struct disk *disk, size_t i)
 {
-  for (size_t i = 0; i < disk->bitmaps.len; i++) {
+  if (i == 0)
+    return &disk->bitmaps;
+  return i <= disk->backing.len ? &disk->backing.ptr[i - 1].bitmaps : NULL;
+}
+
+/* The replica's disk with the chain that one of these bitmaps names. */
+static const json_t *
+replica_disk_by_bitmap (const json_t *replica_disks, const bitmaps *all)
+{
+  for (size_t i = 0; i < all->len; i++) {
     char chain8[CHAIN8_CHARS + 1];
     uint64_t generation, pass;
     json_t *v;
     size_t j;
 
-    if (!bitmap_parse_name (disk->bitmaps.ptr[i].name, chain8, &generation,
-                            &pass))
+    if (!bitmap_parse_name (all->ptr[i].name, chain8, &generation, &pass))
       continue;
     json_array_foreach (replica_disks, j, v) {
       const char *chain = json_get_string (v, "chain");
@@ -99,16 +108,6 @@ replica_disk_by_name (const json_t *replica_disks, const char *name)
       return v;
   }
   return NULL;
-}
-
-enum bitmap_state
-bitmap_state (const struct bitmap *b)
-{
-  if (!b)
-    return BITMAP_ABSENT;
-  if (b->inconsistent)
-    return BITMAP_INCONSISTENT;
-  return b->recording ? BITMAP_GOOD : BITMAP_DISABLED;
 }
 
 /* The stopped image's name: its file without directory and extension. */
@@ -166,8 +165,11 @@ identify (const struct source *s, const json_t *replica, const char *given,
 {
   const json_t *replica_disks = json_object_get (replica, "disks");
   const char *id = json_get_string (replica, "id");
-  const json_t *known = replica_disk_by_bitmap (replica_disks, d->disk);
+  const json_t *known = NULL;
+  const bitmaps *all;
 
+  for (size_t i = 0; !known && (all = bitmaps_of_image (d->disk, i)); i++)
+    known = replica_disk_by_bitmap (replica_disks, all);
   if (known)
     strcpy (d->name, json_get_string (known, "name"));
   else if (given) {
@@ -204,14 +206,70 @@ is_forked (const json_t *replica, const struct source_disk *d)
 {
   uint64_t last = 0, generation, pass;
   char chain8[CHAIN8_CHARS + 1];
+  const bitmaps *all;
 
   json_get_u64 (replica, "last", &last);
-  for (size_t i = 0; i < d->disk->bitmaps.len; i++)
-    if (bitmap_parse_name (d->disk->bitmaps.ptr[i].name, chain8, &generation,
-                           &pass) &&
-        strncmp (chain8, d->chain, CHAIN8_CHARS) == 0 && generation > last)
-      return true;
+  for (size_t i = 0; (all = bitmaps_of_image (d->disk, i)); i++)
+    for (size_t j = 0; j < all->len; j++)
+      if (bitmap_parse_name (all->ptr[j].name, chain8, &generation, &pass) &&
+          strncmp (chain8, d->chain, CHAIN8_CHARS) == 0 && generation > last)
+        return true;
   return false;
+}
+
+DEFINE_VECTOR (numbers, uint64_t)
+
+/* The best bitmap for what the replica has of the disk. */
+static int
+find_evidence (const struct source_disk *d, const json_t *known,
+               uint64_t generation, struct evidence *ret)
+{
+  json_t *history = json_object_get (known, "history"), *v;
+  numbers older = { 0 };
+  size_t i;
+  int r = 0;
+
+  json_array_foreach (history, i, v)
+    if (r == 0 && json_is_integer (v))
+      r = numbers_append (&older, json_integer_value (v));
+  if (r == 0)
+    *ret = evidence_find (d->disk, d->chain, generation, older.ptr,
+                          older.len);
+  else
+    log_error ("%s: out of memory", d->name);
+  numbers_reset (&older);
+  return r;
+}
+
+bool
+source_is_composed (const struct source_disk *d)
+{
+  return d->base_above > 0 || d->since > 0;
+}
+
+/* What a sync by this bitmap will have to send, and how. */
+static int
+plan_incremental (struct source *s, const struct evidence *e,
+                  struct source_disk *d)
+{
+  strcpy (d->base_bitmap, d->good_bitmap);
+  d->base_node = e->node;
+  d->base_above = e->above;
+  d->since = e->generation < d->base ? e->generation : 0;
+  d->dirty_bytes = e->bitmap->count;
+  if (source_is_composed (d)) {
+    /* At most; what it is will be known when the guest's writes are noted. */
+    d->dirty_bytes += d->disk->allocated;
+    if (d->dirty_bytes > d->disk->size)
+      d->dirty_bytes = d->disk->size;
+    d->spool_bytes = d->dirty_bytes;
+    d->precopy = true;
+    return 0;
+  }
+  if (d->decision.kind == KIND_INCREMENTAL && !s->stopped)
+    return bitmap_spool_bytes (s->qmp, d->disk, d->base_bitmap, d->tag,
+                               &d->spool_bytes);
+  return 0;
 }
 
 static int
@@ -224,20 +282,23 @@ plan_disk (struct source *s, const json_t *request, uint64_t generation,
   struct situation situation = {
     .generation = generation, .known = known != NULL,
     .size = d->disk->size, .can_persist = disk_can_persist (d->disk),
+    .readable = s->stopped || !d->disk->spool_only,
   };
-  const struct bitmap *b;
+  struct evidence e;
 
   json_get_bool (request, "full", &situation.force_full);
   if (json_get_u64 (request, "granularity", &d->granularity) == -1)
     d->granularity = bitmap_default_granularity (d->disk->size);
   if (known)
     json_get_u64 (known, "size", &situation.replica_size);
-  bitmap_name (d->chain, generation, 0, d->good_bitmap);
-  b = disk_find_bitmap (d->disk, d->good_bitmap);
-  situation.bitmap = bitmap_state (b);
-  situation.dirty_bytes = b ? b->count : 0;
-  if (situation.bitmap != BITMAP_GOOD)
-    d->good_bitmap[0] = '\0';
+  if (find_evidence (d, known, generation, &e) == -1)
+    return -1;
+  situation.bitmap = e.state;
+  situation.below = e.above > 0;
+  situation.older = e.generation < generation;
+  situation.dirty_bytes = e.bitmap ? e.bitmap->count : 0;
+  if (e.state == BITMAP_GOOD)
+    strcpy (d->good_bitmap, e.bitmap->name);
   situation.forked = is_forked (replica, d);
   json_get_u64 (replica, "copied", &copied);
   situation.copied = generation > 0 && generation <= copied;
@@ -254,25 +315,19 @@ plan_disk (struct source *s, const json_t *request, uint64_t generation,
   chain_tag (d->chain, d->tag);
 
   d->decision = decide (&situation);
-  if (d->decision.kind == KIND_FULL) {
-    d->base = 0;
-    d->dirty_bytes = d->spool_bytes = d->disk->allocated;
-    /* A spool would walk through the backing files inside QEMU, and nobody
-     * knows how much they hold: read them from outside, if that can be.
-     */
-    if (d->disk->backing.len > 0) {
-      d->spool_bytes = d->disk->size;
-      d->precopy = !d->disk->spool_only && !s->stopped;
-    }
-    return 0;
+  if (d->decision.kind != KIND_FULL) {
+    d->base = generation;
+    return plan_incremental (s, &e, d);
   }
-  d->base = generation;
-  strcpy (d->base_bitmap, d->good_bitmap);
-  d->dirty_bytes = b->count;
-  d->spool_bytes = 0;
-  if (d->decision.kind == KIND_INCREMENTAL && !s->stopped)
-    return bitmap_spool_bytes (s->qmp, d->disk, d->base_bitmap, d->tag,
-                               &d->spool_bytes);
+  d->base = 0;
+  d->dirty_bytes = d->spool_bytes = d->disk->allocated;
+  /* A spool would walk through the backing files inside QEMU, and nobody
+   * knows how much they hold: read them from outside, if that can be.
+   */
+  if (d->disk->backing.len > 0) {
+    d->spool_bytes = d->disk->size;
+    d->precopy = !d->disk->spool_only && !s->stopped;
+  }
   return 0;
 }
 
@@ -314,6 +369,9 @@ choose_ways (struct source *s)
       sum += s->disks.ptr[i].spool_bytes;
   }
   s->way = "spool: all that is to be sent fits --scratch-limit";
+  FOR_EACH_DISK (s, d)
+    if (source_is_composed (d))
+      s->way = "precopy: what changed is told by more than one image";
   while (sum > (uint64_t) s->scratch_limit) {
     struct source_disk *largest = NULL;
 
@@ -413,16 +471,19 @@ source_plan_json (const struct source *s)
   for (size_t i = 0; i < s->disks.len; i++) {
     const struct source_disk *d = &s->disks.ptr[i];
 
-    json_array_append_new (
-      list, json_pack ("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s}",
-                        "name", d->name, "node", d->disk->node,
-                        "chain", d->chain,
-                        "kind", kind_name (d->decision.kind),
-                        "reason", d->decision.reason,
-                        "size", (json_int_t) d->disk->size,
-                        "dirty_bytes", (json_int_t) d->dirty_bytes,
-                        "spool_bytes", (json_int_t) d->spool_bytes,
-                        "way", d->precopy ? "precopy" : "spool"));
+    json_t *disk =
+      json_pack ("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:s}",
+                 "name", d->name, "node", d->disk->node, "chain", d->chain,
+                 "kind", kind_name (d->decision.kind),
+                 "reason", d->decision.reason,
+                 "size", (json_int_t) d->disk->size,
+                 "dirty_bytes", (json_int_t) d->dirty_bytes,
+                 "spool_bytes", (json_int_t) d->spool_bytes,
+                 "way", d->precopy ? "precopy" : "spool");
+
+    if (d->since > 0)
+      json_object_set_new (disk, "since", json_integer (d->since));
+    json_array_append_new (list, disk);
   }
   return json_pack ("{s:o, s:s}", "disks", list, "way", s->way);
 }

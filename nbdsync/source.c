@@ -4,6 +4,8 @@
  *
  *   open    connect to the machine, list its disks
  *   plan    choose disks, decide full or incremental, spool or precopy
+ *   since   of a disk planned by an older generation's bitmap: where the
+ *           replica differs from that generation
  *   begin   take the chains' locks, settle what dead runs left, make room
  *   pass    start the next pass; its streams' sockets are the answer
  *   end     end the pass; an error voids it
@@ -27,6 +29,7 @@
 #include "chain.h"
 #include "cleanup.h"
 #include "commands.h"
+#include "differences.h"
 #include "fault.h"
 #include "json.h"
 #include "log.h"
@@ -91,6 +94,22 @@ verb_plan (void *opaque, const json_t *request, json_t **ret)
   FAULT_POINT ("source-planned");
   *ret = source_plan_json (s);
   return 0;
+}
+
+static int
+verb_since (void *opaque, const json_t *request, json_t **ret)
+{
+  struct source *s = opaque;
+  const char *name = json_get_string (request, "name");
+
+  FOR_EACH_DISK (s, d)
+    if (name && strcmp (d->name, name) == 0 && d->since > 0 && !s->target) {
+      runs_reset (&d->differences);
+      return differences_parse (json_object_get (request, "ranges"),
+                                d->disk->size, &d->differences);
+    }
+  log_error ("since: no disk is planned so");
+  return -1;
 }
 
 /* Remove every bitmap of this chain but 'keep' (which may be ""). */
@@ -245,6 +264,7 @@ end_session (struct source *s)
   source_stop_streams (s);
   FOR_EACH_DISK (s, d) {
     scratch_remove (d);
+    runs_reset (&d->differences);
     if (d->lock_fd >= 0)
       close (d->lock_fd);
   }
@@ -263,7 +283,8 @@ int
 command_source (int argc, char *argv[])
 {
   static const struct agent_verb verbs[] = {
-    { "open", verb_open }, { "plan", verb_plan }, { "begin", verb_begin },
+    { "open", verb_open }, { "plan", verb_plan },
+    { "since", verb_since }, { "begin", verb_begin },
     { "pass", verb_pass }, { "end", verb_end }, { "stats", verb_stats },
     { "reason", verb_reason }, { "commit", verb_commit },
     { "abort", verb_abort }, { NULL, NULL },

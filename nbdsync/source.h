@@ -19,6 +19,7 @@
 #include "decide.h"
 #include "disks.h"
 #include "precopy.h"
+#include "runs.h"
 #include "session-record.h"
 #include "stream.h"
 
@@ -37,6 +38,11 @@ struct source_disk {
   char good_bitmap[BITMAP_NAME_MAX]; /* since the replica's generation, to
                                 be kept until the commit; "": none is good */
   char base_bitmap[BITMAP_NAME_MAX]; /* the same if it is the plan; "": full */
+  const char *base_node;        /* that has it */
+  unsigned base_above;          /* images above that node, part of the plan */
+  uint64_t since;               /* generation of base_bitmap, if older than
+                                   base: then 'differences' are as well */
+  struct runs differences;      /* owned */
   char last_bitmap[BITMAP_NAME_MAX]; /* what the next pass must send */
   char sent_bitmap[BITMAP_NAME_MAX]; /* what the pass in hand sends */
   char new_bitmap[BITMAP_NAME_MAX];  /* since the target generation */
@@ -45,7 +51,8 @@ struct source_disk {
 
   unsigned pass;                /* passes begun, this session */
   bool in_pass;                 /* takes part in the pass in hand */
-  char *image, *map;            /* spool or map file; owned */
+  char *image, *map, *list;     /* spool, map file, list of a composed plan;
+                                   owned */
   struct precopy_state state;
   struct stream stream;
   struct stream_stats done;     /* of the passes that ended, summed */
@@ -97,13 +104,18 @@ struct source {
 int source_open (struct source *s, const char *spec);
 void source_close (struct source *s);
 
+/* Are the planned disks still on the same nodes, and of the same size?  -1
+ * with a message.
+ */
+int source_check_nodes (struct source *s);
+
 /* source-plan.c: choose disks and names and decide about each.  'request'
  * has members replica, full, select and so on (see nbdsync-formats(5)).
  */
 int source_plan (struct source *s, const json_t *request);
 
-/* A bitmap that was found, or NULL, as "decide" sees it. */
-enum bitmap_state bitmap_state (const struct bitmap *b);
+/* Is what changed told by more than one bitmap on the active node? */
+bool source_is_composed (const struct source_disk *d);
 
 /* The plan as the answer: an array of disks. */
 json_t *source_plan_json (const struct source *s);

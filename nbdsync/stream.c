@@ -71,6 +71,8 @@ command (const struct stream *s, const struct stream_spec *spec,
   if (spec->plan == STREAM_MAP)
     r |= word (argv, "delta-map-uri=nbd+unix:///%s?socket=%s",
                READER_EXPORT, s->map_socket);
+  if (spec->plan == STREAM_LIST)
+    r |= word (argv, "delta-extents=%s", spec->list);
   r |= word (argv, "delta-session=%s", s->session);
   r |= word (argv, "delta-stats=%s", s->stats);
   r |= word (argv, "delta-level=%s", options->level);

@@ -24,6 +24,7 @@ struct stream_options {
 enum stream_plan {
   STREAM_ALL,                   /* everything that the image has */
   STREAM_MAP,                   /* what 'map' calls dirty */
+  STREAM_LIST,                  /* what 'list' has */
   STREAM_SPOOL,                 /* what is dirty and local in the image */
   STREAM_EMPTY,                 /* the session record alone */
 };
@@ -34,6 +35,7 @@ struct stream_spec {
   bool running;                 /* a machine may have the image open */
   const backing_layers *backing; /*   and what it builds on */
   const char *map;              /* STREAM_MAP: the map file */
+  const char *list;             /* STREAM_LIST: for delta-extents */
   uint64_t size;                /* of the disk */
   const json_t *record;         /* for delta-session */
 };

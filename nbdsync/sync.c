@@ -140,6 +140,35 @@ make_plan (struct sync *s)
   return call (s, &s->source, "plan", request, AGENT_REPLY_MS, &s->plan);
 }
 
+/* A disk planned by a bitmap of an older generation needs to know what the
+ * replica has over that.
+ */
+static int
+send_differences (struct sync *s)
+{
+  json_t *disks = json_object_get (s->plan, "disks"), *d;
+  size_t i;
+
+  json_array_foreach (disks, i, d) {
+    CLEANUP_JSON json_t *found = NULL;
+    json_t *name = json_object_get (d, "name");
+    json_t *since = json_object_get (d, "since");
+
+    if (!since)
+      continue;
+    if (call (s, &s->receive, "differences",
+              json_pack ("{s:O, s:O}", "disk", name, "since", since),
+              AGENT_REPLY_MS, &found) == -1 ||
+        call (s, &s->source, "since",
+              json_pack ("{s:O, s:O*}", "name", name, "ranges",
+                         json_object_get (found, "ranges")),
+              AGENT_REPLY_MS, NULL) == -1)
+      return -1;
+    FAULT_POINT ("sync-since");
+  }
+  return 0;
+}
+
 /* Disks of the replica that the new generation will not have. */
 static void
 note_gone (struct sync *s)
@@ -456,6 +485,8 @@ run (struct sync *s)
     json_get_u64 (s->replica, "generation", &s->target);
     return call (s, &s->receive, "checked", NULL, AGENT_REPLY_MS, NULL);
   }
+  if (send_differences (s) == -1)
+    return -1;
   if (open_session (s) == -1 || run_passes (s) == -1 || commit (s) == -1) {
     give_up (s);
     return -1;

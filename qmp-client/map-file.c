@@ -14,8 +14,9 @@
 #include "spool.h"
 
 int
-map_take (struct qmp *qmp, const struct disk *disk, const char *bitmap,
-          uint64_t granularity, const char *path, const char *tag)
+map_take (struct qmp *qmp, const char *from_node, const char *bitmap,
+          uint64_t size, uint64_t granularity, const char *path,
+          const char *tag)
 {
   char node[NODE_NAME_MAX];
   int r, saved;
@@ -28,10 +29,10 @@ map_take (struct qmp *qmp, const struct disk *disk, const char *bitmap,
     log_error ("%s: %m", path);
     return -1;
   }
-  if (block_node_create (qmp, node, path, disk->size) == -1)
+  if (block_node_create (qmp, node, path, size) == -1)
     return -1;
   FAULT_POINT ("map-node-created");
-  r = block_map_merge (qmp, node, MAP_BITMAP, granularity, disk->node,
+  r = block_map_merge (qmp, node, MAP_BITMAP, granularity, from_node,
                        bitmap);
   saved = errno;
   FAULT_POINT ("map-merged");

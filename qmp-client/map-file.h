@@ -8,13 +8,14 @@
 
 #include <stdint.h>
 
-#include "disks.h"
 #include "qmp.h"
 
-/* Make 'path' (in a private directory) from the bitmap as it is now.  -1
- * with a message; then there is no file and nothing is left in QEMU.
+/* Make 'path' (in a private directory) from the bitmap of a node as it is
+ * now; size is the node's.  -1 with a message; then there is no file and
+ * nothing is left in QEMU.
  */
-int map_take (struct qmp *qmp, const struct disk *disk, const char *bitmap,
-              uint64_t granularity, const char *path, const char *tag);
+int map_take (struct qmp *qmp, const char *from_node, const char *bitmap,
+              uint64_t size, uint64_t granularity, const char *path,
+              const char *tag);
 
 #endif /* NBDSYNC_MAP_FILE_H */

@@ -46,7 +46,7 @@ precopy_state_reset (struct precopy_state *s)
 static int
 void_pass (const char *name, const char *why)
 {
-  log_error ("%s: the pass is void: %s", name, why);
+  log_error ("%s: the pass is void: %s: run again", name, why);
   errno = ESTALE;
   return -1;
 }

@@ -272,7 +272,8 @@ do_map (char **a)
 {
   struct disk *d = find (a[0], a[1]);
 
-  return d ? map_take (qmp, d, a[2], strtoull (a[3], NULL, 10), a[4], a[5])
+  return d ? map_take (qmp, d->node, a[2], d->size,
+                       strtoull (a[3], NULL, 10), a[4], a[5])
     : -1;
 }
 
