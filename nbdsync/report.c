@@ -186,4 +186,7 @@ report_plan (const json_t *plan)
     printf ("%-12s %-12s %10s  %s\n", text (d, "name"), text (d, "kind"),
             size_text (u64 (d, "dirty_bytes"), size), text (d, "reason"));
   }
+  json_array_foreach (json_object_get (plan, "skipped"), i, d)
+    printf ("%-12s %-12s %10s  %s\n", text (d, "name"), "skip", "-",
+            text (d, "reason"));
 }

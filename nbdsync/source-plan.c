@@ -396,6 +396,17 @@ choose_ways (struct source *s)
   return 0;
 }
 
+/* A disk that is not replicated, and why. */
+static void
+skip (struct source *s, const struct disk *disk, const char *reason)
+{
+  log_debug ("%s: left out: %s", disk_default_name (disk), reason);
+  json_array_append_new (s->skipped,
+                         json_pack ("{s:s, s:s, s:s}",
+                                    "name", disk_default_name (disk),
+                                    "node", disk->node, "reason", reason));
+}
+
 static int
 check_names (const struct source *s)
 {
@@ -418,6 +429,7 @@ source_plan (struct source *s, const json_t *request)
   uint64_t generation = 0;
   bool sure = false, full = false;
 
+  s->skipped = json_array ();
   json_get_u64 (replica, "generation", &generation);
   if (check_selection (s, select) == -1)
     return -1;
@@ -426,15 +438,16 @@ source_plan (struct source *s, const json_t *request)
     CLEANUP_FREE char *given = NULL;
     const json_t *known;
 
-    if (!selected (s, select, d.disk, &given))
+    if (!selected (s, select, d.disk, &given)) {
+      skip (s, d.disk, "not among the disks that were named");
       continue;
+    }
     if (d.disk->unsuitable) {
       if (json_array_size (select) > 0) {
         log_error ("%s: %s", disk_default_name (d.disk), d.disk->unsuitable);
         return -1;
       }
-      log_debug ("%s: left out: %s", disk_default_name (d.disk),
-                 d.disk->unsuitable);
+      skip (s, d.disk, d.disk->unsuitable);
       continue;
     }
     if (identify (s, replica, given, &d, &known, &sure) == -1 ||
@@ -485,5 +498,6 @@ source_plan_json (const struct source *s)
       json_object_set_new (disk, "since", json_integer (d->since));
     json_array_append_new (list, disk);
   }
-  return json_pack ("{s:o, s:s}", "disks", list, "way", s->way);
+  return json_pack ("{s:o, s:O, s:s}", "disks", list, "skipped", s->skipped,
+                    "way", s->way);
 }

@@ -269,6 +269,7 @@ end_session (struct source *s)
       close (d->lock_fd);
   }
   source_disks_reset (&s->disks);
+  json_decref (s->skipped);
   source_close (s);
   free (s->machine);
   free (s->scratch_dir);

@@ -76,6 +76,7 @@ struct source {
 
   disks all;                    /* everything the machine has */
   source_disks disks;           /* those that are replicated */
+  json_t *skipped;              /* the others: name, node, reason; owned */
 
   /* From "plan". */
   char *machine;                /* --name */

@@ -29,6 +29,7 @@ EXTRA_DIST += tests/crash/scenario.py tests/crash/template.py
 TESTS += tests/test-sync-kvm.sh
 TESTS += tests/test-sync-kvm-iothread.sh
 TESTS += tests/test-sync-writes.sh
+TESTS += tests/test-sync-graphs.sh
 TESTS += tests/test-sync-snapshots.sh
 TESTS += tests/test-sync-snapshots-stopped.sh
 TESTS += tests/test-sync-two-replicas.sh
