@@ -48,7 +48,9 @@ decide (const struct situation *s)
   else if (s->force_full)
     reason = "--full was given";
   else if (s->size != s->replica_size)
-    reason = "the disk has another size than in the replica";
+    reason = s->size > s->replica_size ?
+      "the disk has grown: it is larger than in the replica" :
+      "the disk has been shrunk: it is smaller than in the replica";
   else if (s->copied)
     reason = "the replica is a copy, or was moved to another file system: the "
       "bitmaps may be the other copy's";

@@ -247,6 +247,24 @@ source_is_composed (const struct source_disk *d)
   return d->base_above > 0 || d->since > 0;
 }
 
+/* A disk that became smaller is more often a mistake (another image in its
+ * place) than meant.
+ */
+static int
+check_shrink (const json_t *request, const struct situation *situation,
+              const struct source_disk *d)
+{
+  bool allowed = false;
+
+  json_get_bool (request, "allow_shrink", &allowed);
+  if (allowed || situation->size >= situation->replica_size)
+    return 0;
+  log_error ("%s: it has %" PRIu64 " bytes, and in the replica %" PRIu64
+             ": was it shrunk on purpose?  Then give --allow-shrink", d->name,
+             situation->size, situation->replica_size);
+  return -1;
+}
+
 /* What a sync by this bitmap will have to send, and how. */
 static int
 plan_incremental (struct source *s, const struct evidence *e,
@@ -291,7 +309,8 @@ plan_disk (struct source *s, const json_t *request, uint64_t generation,
     d->granularity = bitmap_default_granularity (d->disk->size);
   if (known)
     json_get_u64 (known, "size", &situation.replica_size);
-  if (find_evidence (d, known, generation, &e) == -1)
+  if (check_shrink (request, &situation, d) == -1 ||
+      find_evidence (d, known, generation, &e) == -1)
     return -1;
   situation.bitmap = e.state;
   situation.below = e.above > 0;

@@ -115,10 +115,11 @@ granularity (struct sync_options *o)
 static int
 parse_options (int argc, char *argv[], struct sync_options *o)
 {
-  enum { FULL = 1, SCRATCH, SCRATCH_LIMIT, FINAL_LIMIT, GRANULARITY, LEVEL,
+  enum { FULL = 1, SHRINK, SCRATCH, SCRATCH_LIMIT, FINAL_LIMIT, GRANULARITY, LEVEL,
          BATCH, BUFFER, CONNECTIONS, RATE, STALL, NAME, JSON, PROGRESS };
   static const struct option options[] = {
     { "full", no_argument, NULL, FULL },
+    { "allow-shrink", no_argument, NULL, SHRINK },
     { "dry-run", no_argument, NULL, 'n' },
     { "scratch", required_argument, NULL, SCRATCH },
     { "scratch-limit", required_argument, NULL, SCRATCH_LIMIT },
@@ -144,6 +145,7 @@ parse_options (int argc, char *argv[], struct sync_options *o)
                                      NULL)) != -1)
     switch (c) {
     case FULL: o->full = true; break;
+    case SHRINK: o->allow_shrink = true; break;
     case 'n': o->dry_run = true; break;
     case SCRATCH: r = scratch (o); break;
     case SCRATCH_LIMIT:

@@ -17,7 +17,7 @@ struct sync_options {
   struct place source_place;    /* here */
   struct place target;          /* owned */
 
-  bool full, dry_run, json, progress;
+  bool full, allow_shrink, dry_run, json, progress;
   char *scratch;                /* absolute; owned, or NULL */
   const char *level, *name, *rsh; /* not owned; name may be NULL */
   json_t *numbers;              /* scratch_limit, batch ... that were given,

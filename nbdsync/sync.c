@@ -128,9 +128,11 @@ make_plan (struct sync *s)
     return -1;
   if (check_replica (s) == -1)
     return -1;
-  request = json_pack ("{s:O, s:O, s:b, s:s, s:s*, s:s*}",
+  request = json_pack ("{s:O, s:O, s:b, s:b, s:s, s:s*, s:s*}",
                        "replica", s->replica, "select", s->o.select,
-                       "full", s->o.full, "level", s->o.level,
+                       "full", s->o.full,
+                       "allow_shrink", s->o.allow_shrink,
+                       "level", s->o.level,
                        "scratch", s->o.scratch, "name", s->o.name);
   if (!request || json_object_update (request, s->o.numbers) == -1) {
     log_error ("out of memory");

@@ -74,7 +74,7 @@ for cluster in 65536 4096; do
   overlay "$d/o1.qcow2" "$d/x.qcow2"
   qemu-img resize -q "$d/o1.qcow2" 80M
   put "$d/o1.qcow2" 'write -P 11 70M 64k'
-  synced "$d/o1.qcow2" full 'another size'
+  synced "$d/o1.qcow2" full 'has grown'
 done
 
 # Internal snapshots: QEMU refuses to revert an image that has bitmaps
