@@ -30,30 +30,70 @@ bitmap_json (const struct bitmap *b)
 }
 
 static json_t *
-disk_json (const struct disk *d)
+bitmaps_json (const bitmaps *all)
 {
   json_t *list = json_array ();
 
-  for (size_t i = 0; i < d->bitmaps.len; i++)
-    json_array_append_new (list, bitmap_json (&d->bitmaps.ptr[i]));
-  return json_pack ("{s:s, s:s, s:s, s:s*, s:I, s:I, s:b, s:b, s:s*, s:o}",
+  for (size_t i = 0; i < all->len; i++)
+    json_array_append_new (list, bitmap_json (&all->ptr[i]));
+  return list;
+}
+
+static json_t *
+disk_json (const struct disk *d)
+{
+  json_t *backing = json_array ();
+
+  for (size_t i = 0; i < d->backing.len; i++) {
+    const struct layer *l = &d->backing.ptr[i];
+
+    json_array_append_new (
+      backing, json_pack ("{s:s, s:s, s:s*, s:I, s:o}", "node", l->node,
+                          "driver", l->driver, "file", l->file,
+                          "size", (json_int_t) l->size,
+                          "bitmaps", bitmaps_json (&l->bitmaps)));
+  }
+  return json_pack ("{s:s, s:s, s:s, s:s*, s:I, s:I, s:b, s:b, s:s*, s:o,"
+                    " s:o}",
                     "device", d->device, "node", d->node,
                     "driver", d->driver, "file", d->file,
                     "size", (json_int_t) d->size,
                     "allocated", (json_int_t) d->allocated,
                     "read_only", d->read_only, "iothread", d->iothread,
-                    "unsuitable", d->unsuitable, "bitmaps", list);
+                    "unsuitable", d->unsuitable,
+                    "bitmaps", bitmaps_json (&d->bitmaps),
+                    "backing", backing);
+}
+
+/* What a bitmap of ours is for; nothing about others. */
+static void
+show_chain (const struct bitmap *b)
+{
+  char chain8[CHAIN8_CHARS + 1];
+  uint64_t generation, pass;
+
+  if (!bitmap_parse_name (b->name, chain8, &generation, &pass))
+    return;
+  printf (" (chain %s, since generation %" PRIu64, chain8, generation);
+  if (pass > 0)
+    printf (", pass %" PRIu64, pass);
+  putchar (')');
 }
 
 static void
-show_bitmap (const struct bitmap *b)
+show_bitmaps (const bitmaps *all)
 {
-  char size[SIZE_TEXT_MAX];
+  for (size_t i = 0; i < all->len; i++) {
+    const struct bitmap *b = &all->ptr[i];
+    char size[SIZE_TEXT_MAX];
 
-  printf ("    bitmap %s: %s dirty%s%s%s\n", b->name,
-          size_text (b->count, size), b->recording ? "" : ", disabled",
-          b->inconsistent ? ", inconsistent" : "",
-          b->persistent ? "" : ", gone when QEMU ends");
+    printf ("    bitmap %s", b->name);
+    show_chain (b);
+    printf (": %s dirty%s%s%s\n", size_text (b->count, size),
+            b->recording ? "" : ", disabled",
+            b->inconsistent ? ", inconsistent" : "",
+            b->persistent ? "" : ", gone when QEMU ends");
+  }
 }
 
 static void
@@ -71,8 +111,13 @@ show (const disks *all)
             d->iothread ? "  (iothread)" : "");
     if (d->unsuitable)
       printf ("    cannot be replicated: %s\n", d->unsuitable);
-    for (size_t j = 0; j < d->bitmaps.len; j++)
-      show_bitmap (&d->bitmaps.ptr[j]);
+    show_bitmaps (&d->bitmaps);
+    for (size_t j = 0; j < d->backing.len; j++) {
+      const struct layer *l = &d->backing.ptr[j];
+
+      printf ("  on %s  %s\n", l->node, l->file ? l->file : "-");
+      show_bitmaps (&l->bitmaps);
+    }
   }
 }
 

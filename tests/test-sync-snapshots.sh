@@ -69,6 +69,10 @@ reason 'its bitmap tells'
 
 # Between syncs.
 snapshot
+nbdsync disks "qmp:$d/vm.qmp" | tee "$d/disks"
+(($(grep -A1 '^  on [ab] ' "$d/disks" |
+      grep -Ec 'bitmap nbdsync-.* \(chain .{8}, since generation 2\): ') == 2)) ||
+  die "disks does not show the bitmaps below"
 [[ $(nbdsync sync --dry-run --json "qmp:$d/vm.qmp" "$d/replica" |
        jq -c '[.disks[].kind]') = '["incremental","incremental"]' ]] ||
   die "the dry run does not see it"
