@@ -40,6 +40,7 @@ KINDS = {
     'stopped': (True, []),
     'first-stopped': (False, []),
     'slow': (True, []),         # its spool can be slowed
+    'dropped': (True, []),      # synced with overlays that are gone again
 }
 QEMUS = ('qsd', 'system')
 
@@ -456,6 +457,8 @@ class Scenario:
                             f'{t.template}/replica', self.replica],
                            check=True)
             self.settle_in()
+        if self.kind == 'dropped':
+            self.drop_overlays()
         self.machine = Machine(self.dir, self.qemu, t.workload, t.first,
                                self.seed, self.kind == 'slow')
         # To a first replica, the template's is another one.
@@ -476,6 +479,25 @@ class Scenario:
                 text = f.read()
             with open(path, 'w', encoding='utf-8') as f:
                 f.write(text.replace(self.tools.template, self.dir))
+
+    def drop_overlays(self):
+        """The replica has what the disks, whose bitmaps are of an older
+        generation then, never had.
+        """
+        overlays = [f'{self.dir}/base-{n}.qcow2' for n in ('a', 'b')]
+        for overlay, n in zip(overlays, ('a', 'b')):
+            self.tools.run('qemu-img', 'create', '-q', '-f', 'qcow2', '-F',
+                           'qcow2', '-b', f'{self.dir}/{n}.qcow2', overlay)
+            self.tools.run('qemu-io', '-f', 'qcow2', '-c',
+                           'write -P 77 1M 2M', overlay)
+        mark, _, value = self.mark.partition('=')
+        subprocess.run(['nbdsync', 'sync', 'image:' + ','.join(overlays),
+                        self.replica], check=True, stdout=subprocess.DEVNULL,
+                       env=dict(os.environ, **{
+                           mark: value, 'TMPDIR': f'{self.dir}/tmp',
+                           'XDG_RUNTIME_DIR': f'{self.dir}/run'}))
+        for overlay in overlays:
+            os.unlink(overlay)
 
     def start_machine(self):
         self.machine.start()
