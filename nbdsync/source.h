@@ -115,7 +115,7 @@ int source_check_nodes (struct source *s);
  */
 int source_plan (struct source *s, const json_t *request);
 
-/* Is what changed told by more than one bitmap on the active node? */
+/* Is its plan put together from more than the active node's bitmap? */
 bool source_is_composed (const struct source_disk *d);
 
 /* The plan as the answer: an array of disks. */

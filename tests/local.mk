@@ -31,6 +31,7 @@ TESTS += tests/test-sync-kvm-iothread.sh
 TESTS += tests/test-sync-writes.sh
 TESTS += tests/test-sync-graphs.sh
 TESTS += tests/test-sync-resize.sh
+TESTS += tests/test-sync-scratch.sh
 TESTS += tests/test-sync-snapshots.sh
 TESTS += tests/test-sync-snapshots-stopped.sh
 TESTS += tests/test-sync-two-replicas.sh
