@@ -17,82 +17,71 @@
 
 #include "cleanup.h"
 #include "compose.h"
+#include "image-map.h"
 #include "log.h"
-#include "map.h"
-#include "reader.h"
 #include "spool.h"
 
-/* Serve an image while its map is read. */
 static int
-read_map (const struct compose_spec *s, const struct reader_spec *image,
-          struct map_source source, struct runs *ret)
-{
-  CLEANUP_FREE char *socket = NULL;
-  struct process reader = { 0 };
-  uint64_t size;
-  int r;
-
-  if (asprintf (&socket, "%s/%s.list", s->dir, s->name) == -1) {
-    socket = NULL;
-    log_error ("%s: out of memory", s->name);
-    return -1;
-  }
-  if (reader_start (&reader, image, socket) == -1)
-    return -1;
-  source.socket = socket;
-  source.export = READER_EXPORT;
-  r = map_read (&source, ret, &size);
-  reader_stop (&reader, socket);
-  return r;
-}
-
-static int
-read_bitmap (const struct compose_spec *s, struct runs *ret)
+read_bitmap (const struct compose_spec *s, const char *socket,
+             struct runs *ret)
 {
   struct reader_spec image = {
     .driver = "qcow2", .filename = s->map, .bitmap = MAP_BITMAP,
   };
 
-  return read_map (s, &image, (struct map_source) { .bitmap = MAP_BITMAP },
-                   ret);
+  return image_map_read (&image, 0, socket, ret);
 }
 
 static int
-read_images (const struct compose_spec *s, struct runs *ret)
+read_images (const struct compose_spec *s, const char *socket,
+             struct runs *ret)
 {
   struct reader_spec image = {
     .driver = s->disk->driver, .filename = s->disk->file, .running = true,
     .backing = &s->disk->backing, .allocation_depth = true,
   };
 
-  if (s->above == 0)
-    return 0;
-  return read_map (s, &image, (struct map_source) { .layers = s->above },
-                   ret);
+  return s->above > 0 ? image_map_read (&image, s->above, socket, ret) : 0;
+}
+
+static int
+write_union (const struct compose_spec *s, const struct runs *bitmap,
+             const struct runs *images, const char *path)
+{
+  struct runs source = { 0 }, all = { 0 };
+  int r = -1;
+
+  if (runs_union (bitmap, images, &source) == -1 ||
+      runs_union (&source, s->differences, &all) == -1)
+    log_error ("%s: out of memory", s->name);
+  else {
+    log_debug ("%s: %" PRIu64 " bytes by its bitmap, %" PRIu64 " by images "
+               "above it, %" PRIu64 " by the replica: together %" PRIu64,
+               s->name, bitmap->total, images->total,
+               s->differences->total, all.total);
+    r = runs_write (&all, path);
+  }
+  runs_reset (&source);
+  runs_reset (&all);
+  return r;
 }
 
 int
-compose_list (const struct compose_spec *s, const char *path,
-              uint64_t *ret_bytes)
+compose_list (const struct compose_spec *s, const char *path)
 {
-  struct runs bitmap = { 0 }, images = { 0 }, source = { 0 }, all = { 0 };
+  CLEANUP_FREE char *socket = NULL;
+  struct runs bitmap = { 0 }, images = { 0 };
   int r = -1;
 
-  if (read_bitmap (s, &bitmap) == 0 && read_images (s, &images) == 0) {
-    if (runs_union (&bitmap, &images, &source) == -1 ||
-        runs_union (&source, s->differences, &all) == -1)
-      log_error ("%s: out of memory", s->name);
-    else
-      r = runs_write (&all, path);
-    *ret_bytes = all.total;
-    log_debug ("%s: %" PRIu64 " bytes by its bitmap, %" PRIu64 " by images "
-               "above it, %" PRIu64 " by the replica: together %" PRIu64,
-               s->name, bitmap.total, images.total, s->differences->total,
-               all.total);
+  if (asprintf (&socket, "%s/%s.list", s->dir, s->name) == -1) {
+    socket = NULL;
+    log_error ("%s: out of memory", s->name);
+    return -1;
   }
+  if (read_bitmap (s, socket, &bitmap) == 0 &&
+      read_images (s, socket, &images) == 0)
+    r = write_union (s, &bitmap, &images, path);
   runs_reset (&bitmap);
   runs_reset (&images);
-  runs_reset (&source);
-  runs_reset (&all);
   return r;
 }

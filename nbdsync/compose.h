@@ -7,8 +7,6 @@
 #ifndef NBDSYNC_COMPOSE_H
 #define NBDSYNC_COMPOSE_H
 
-#include <stdint.h>
-
 #include "disks.h"
 #include "runs.h"
 
@@ -22,10 +20,8 @@ struct compose_spec {
   const char *name;             /* of the disk, unique in dir */
 };
 
-/* Write the list as nbdkit-extentlist-filter(1) reads it; *ret_bytes is the
- * sum of its ranges.  -1 with a message.
+/* Write the list as nbdkit-extentlist-filter(1) reads it.  -1 with a message.
  */
-int compose_list (const struct compose_spec *spec, const char *path,
-                  uint64_t *ret_bytes);
+int compose_list (const struct compose_spec *spec, const char *path);
 
 #endif /* NBDSYNC_COMPOSE_H */

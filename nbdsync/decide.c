@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Full, incremental or unchanged.  A bitmap is believed only if it is of
- * our chain and of a generation that the replica's is or was built on, and
- * has been recording since; any doubt means a full sync of that disk alone, with
- * the reason.  Pure; tests/test-decide.c has the table.
+ * our chain, of the replica's generation or one that this is built on, and
+ * has been recording since; any doubt means a full sync of that disk alone,
+ * with the reason.  Pure; tests/test-decide.c has the table.
  */
 #include <config.h>
 

@@ -13,9 +13,8 @@
 
 #include "cleanup.h"
 #include "differences.h"
+#include "image-map.h"
 #include "log.h"
-#include "map.h"
-#include "reader.h"
 #include "replica-history.h"
 
 #define NARROW_BYTES 65536      /* a gap; twice that if still too many ... */
@@ -37,27 +36,6 @@ layers_above (const struct replica *r, const char *disk, uint64_t since)
   }
   generation_list_reset (&below);
   return n;
-}
-
-static int
-read_images (const char *image, const char *socket, unsigned above,
-             struct runs *ret)
-{
-  struct reader_spec spec = {
-    .driver = "qcow2", .filename = image, .allocation_depth = true,
-  };
-  struct map_source source = {
-    .socket = socket, .export = READER_EXPORT, .layers = above,
-  };
-  struct process reader = { 0 };
-  uint64_t size;
-  int rc;
-
-  if (reader_start (&reader, &spec, socket) == -1)
-    return -1;
-  rc = map_read (&source, ret, &size);
-  reader_stop (&reader, socket);
-  return rc;
 }
 
 /* Close the gaps of less than 'narrow' bytes. */
@@ -88,6 +66,7 @@ differences_find (const struct replica *r, const char *dir,
 {
   CLEANUP_FREE char *socket = NULL;
   unsigned above = layers_above (r, disk, since);
+  struct reader_spec spec = { .driver = "qcow2", .allocation_depth = true };
   strings images = { 0 };
   int rc = -1;
 
@@ -98,8 +77,10 @@ differences_find (const struct replica *r, const char *dir,
     log_error ("%s: out of memory", disk);
     return -1;
   }
-  if (replica_images (r, disk, &images) == 0)
-    rc = read_images (images.ptr[0], socket, above, ret);
+  if (replica_images (r, disk, &images) == 0) {
+    spec.filename = images.ptr[0];
+    rc = image_map_read (&spec, above, socket, ret);
+  }
   for (size_t i = 0; i < images.len; i++)
     free (images.ptr[i]);
   strings_reset (&images);

@@ -11,6 +11,7 @@ nbdsync_nbdsync_SOURCES = \
 	nbdsync/differences.c nbdsync/differences.h \
 	nbdsync/disks.c \
 	nbdsync/evidence.c nbdsync/evidence.h \
+	nbdsync/image-map.c nbdsync/image-map.h \
 	nbdsync/lines.c nbdsync/lines.h \
 	nbdsync/main.c \
 	nbdsync/receive.c \

@@ -31,6 +31,7 @@
 #include "json.h"
 #include "log.h"
 #include "replica.h"
+#include "replica-history.h"
 #include "replica-json.h"
 #include "runtime-dir.h"
 #include "server.h"
@@ -77,8 +78,23 @@ receive_ready (struct receive *r)
   return r->replica ? 0 : -1;
 }
 
-/* The replica as JSON; a disk whose images are not what their manifests say
- * has a member "problem".
+/* The generations below a disk's image; NULL with a message. */
+static json_t *
+history (const struct replica *replica, const char *disk)
+{
+  generation_list below = { 0 };
+  json_t *list = NULL;
+
+  if (replica_history (replica, disk, &below) == 0)
+    list = json_array ();
+  for (size_t i = 0; list && i < below.len; i++)
+    json_array_append_new (list, json_integer (below.ptr[i]));
+  generation_list_reset (&below);
+  return list;
+}
+
+/* The replica as JSON; disks have their "history" (replica-history.h), or, if
+ * their images are not what their manifests say, a member "problem".
  */
 static json_t *
 describe (const struct replica *replica)
@@ -87,10 +103,15 @@ describe (const struct replica *replica)
   size_t i;
 
   json_array_foreach (json_object_get (json, "disks"), i, d) {
+    const char *name = json_get_string (d, "name");
     strings images = { 0 };
+    json_t *below = NULL;
 
-    if (replica_images (replica, json_get_string (d, "name"),
-                        &images) == -1) {
+    if (replica_images (replica, name, &images) == 0)
+      below = history (replica, name);
+    if (below)
+      json_object_set_new (d, "history", below);
+    else {
       CLEANUP_FREE char *problem = agent_take_error ();
       json_object_set_new (d, "problem",
                            json_string (problem ? problem : "unreadable"));

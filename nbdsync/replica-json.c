@@ -8,29 +8,7 @@
 #include <stdio.h>
 
 #include "log.h"
-#include "replica-history.h"
 #include "replica-json.h"
-
-static json_t *
-disk_to_json (const struct replica *r, const struct replica_disk *d)
-{
-  generation_list below = { 0 };
-  json_t *history = NULL;
-
-  if (replica_history (r, d->name, &below) == 0)
-    history = json_array ();
-  for (size_t i = 0; history && i < below.len; i++)
-    json_array_append_new (history, json_integer (below.ptr[i]));
-  generation_list_reset (&below);
-  if (!history)
-    return NULL;
-  return json_pack ("{s:s, s:s, s:I, s:I, s:I, s:s*, s:o}",
-                    "name", d->name, "chain", d->chain,
-                    "size", (json_int_t) d->size,
-                    "base", (json_int_t) d->base,
-                    "image_bytes", (json_int_t) d->image_bytes,
-                    "source", d->source, "history", history);
-}
 
 json_t *
 replica_to_json (const struct replica *r)
@@ -44,12 +22,15 @@ replica_to_json (const struct replica *r)
     return NULL;
   disks = json_array ();
   for (size_t i = 0; m && i < m->disks.len; i++) {
-    json_t *disk = disk_to_json (r, &m->disks.ptr[i]);
+    const struct replica_disk *d = &m->disks.ptr[i];
 
-    if (!disk || json_array_append_new (disks, disk) == -1) {
-      json_decref (disks);
-      return NULL;
-    }
+    json_array_append_new (
+      disks, json_pack ("{s:s, s:s, s:I, s:I, s:I, s:s*}",
+                        "name", d->name, "chain", d->chain,
+                        "size", (json_int_t) d->size,
+                        "base", (json_int_t) d->base,
+                        "image_bytes", (json_int_t) d->image_bytes,
+                        "source", d->source));
   }
   if (m)
     snprintf (session, sizeof session, "%016" PRIx64, m->session);

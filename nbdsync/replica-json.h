@@ -11,8 +11,8 @@
 
 /* Members id, last and copied (of struct replica_identity), generation (0:
  * none yet), time, checked, session (as 16 hexadecimal digits) and disks:
- * name, chain, size, base, image_bytes, source, history (as of
- * replica-history.h).  A new reference; NULL with a message.
+ * name, chain, size, base, image_bytes, source.  A new reference; NULL with a
+ * message.
  */
 json_t *replica_to_json (const struct replica *r);
 

@@ -112,10 +112,11 @@ source_check_nodes (struct source *s)
   int r = disks_list (s->qmp, &now);
 
   FOR_EACH_DISK (s, d) {
-    const struct disk *disk = r == 0 ? find_again (&now, d->disk) : NULL;
+    const struct disk *disk;
 
     if (r == -1)
       break;
+    disk = find_again (&now, d->disk);
     if (!disk || strcmp (disk->node, d->disk->node) != 0) {
       log_error ("%s: a snapshot or a block job gave it another image during "
                  "the sync: run again", d->name);

@@ -139,7 +139,7 @@ make_list (struct source *s, struct source_disk *d)
 
   drop_file (&d->list);
   d->list = scratch_file (d, "list");
-  return d->list ? compose_list (&spec, d->list, &d->dirty_bytes) : -1;
+  return d->list ? compose_list (&spec, d->list) : -1;
 }
 
 /* The stream of the image file itself, read from outside. */

@@ -115,8 +115,8 @@ granularity (struct sync_options *o)
 static int
 parse_options (int argc, char *argv[], struct sync_options *o)
 {
-  enum { FULL = 1, SHRINK, SCRATCH, SCRATCH_LIMIT, FINAL_LIMIT, GRANULARITY, LEVEL,
-         BATCH, BUFFER, CONNECTIONS, RATE, STALL, NAME, JSON, PROGRESS };
+  enum { FULL = 1, SHRINK, SCRATCH, SCRATCH_LIMIT, FINAL_LIMIT, GRANULARITY,
+         LEVEL, BATCH, BUFFER, CONNECTIONS, RATE, STALL, NAME, JSON, PROGRESS };
   static const struct option options[] = {
     { "full", no_argument, NULL, FULL },
     { "allow-shrink", no_argument, NULL, SHRINK },

@@ -34,7 +34,7 @@
 #include "session-record.h"
 #include "sync-options.h"
 
-#define SPOOL_MS (2 * 3600 * 1000) /* a spool or a map of a large disk */
+#define SPOOL_MS (2 * 3600 * 1000) /* a spool or maps of a large disk */
 #define SYNC_STALL_FACTOR 10    /* for the receiver's sync to disk */
 #define PING_MS 5000
 
@@ -160,7 +160,7 @@ send_differences (struct sync *s)
       continue;
     if (call (s, &s->receive, "differences",
               json_pack ("{s:O, s:O}", "disk", name, "since", since),
-              AGENT_REPLY_MS, &found) == -1 ||
+              SPOOL_MS, &found) == -1 ||
         call (s, &s->source, "since",
               json_pack ("{s:O, s:O*}", "name", name, "ranges",
                          json_object_get (found, "ranges")),

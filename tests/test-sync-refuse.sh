@@ -44,3 +44,14 @@ fails 1 'sync --full' nbdsync sync image:vm2/vda.qcow2 replica
 do_sync --full image:vm2/vda.qcow2 replica
 same_content vm2/vda.qcow2 replica/current/vda.qcow2
 nbdsync status replica
+
+# A generation below it that somebody has removed.
+qemu-io -f qcow2 -c 'write -q -P 10 1M 64k' vm2/vda.qcow2
+do_sync image:vm2/vda.qcow2 replica
+expect_kind incremental
+rm -r "replica/generations/$(printf %06d $(($(result .generation) - 1)))"
+! nbdsync status replica >out || die "status calls a broken replica good"
+grep -q 'problem: ' out || die "status does not say why"
+fails 1 'sync --full' nbdsync sync image:vm2/vda.qcow2 replica
+do_sync --full image:vm2/vda.qcow2 replica
+same_content vm2/vda.qcow2 replica/current/vda.qcow2
