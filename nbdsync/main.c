@@ -33,6 +33,7 @@ static const char usage[] =
 "\n"
 "Options of sync:\n"
 "  --full                 send everything, whatever the bitmaps say\n"
+"  --allow-shrink         follow a disk that has become smaller\n"
 "  -n, --dry-run          say what would be sent and why, send nothing\n"
 "  --scratch=DIR          where spools go [beside each image]\n"
 "  --scratch-limit=SIZE   spool at most this much, else precopy; 0: always\n"
