@@ -24,7 +24,9 @@ qemu-img create -q -f raw "$d/loop.raw" 32M
 qemu-img create -q -f raw "$d/flash.bin" 1M
 qemu-img create -q -f raw "$d/cd.iso" 1M
 qemu-img create -q -f qcow2 "$d/ro.qcow2" 1M
-qemu-img create -q --object secret,id=s,data=secret -f luks \
+# qemu-img measures its own CPU time, and gives up where the clock of that is
+# too coarse to have moved.
+wait_for 60 qemu-img create -q --object secret,id=s,data=secret -f luks \
   -o key-secret=s,iter-time=10 "$d/luks.luks" 32M
 qemu-io -f qcow2 -c 'write -q -P 9 8M 1M' "$d/base.qcow2"
 # A block device of the host, where one can be made.
