@@ -23,18 +23,18 @@
 static unsigned
 layers_above (const struct replica *r, const char *disk, uint64_t since)
 {
-  generation_list below = { 0 };
+  pasts below = { 0 };
   unsigned n = 0;
 
   if (replica_history (r, disk, &below) == 0) {
     for (size_t i = 0; i < below.len && n == 0; i++)
-      if (below.ptr[i] == since)
+      if (below.ptr[i].generation == since)
         n = i + 1;
     if (n == 0)
       log_error ("%s: generation %" PRIu64 " is not below the current one",
                  disk, since);
   }
-  generation_list_reset (&below);
+  pasts_free (&below);
   return n;
 }
 

@@ -78,22 +78,33 @@ receive_ready (struct receive *r)
   return r->replica ? 0 : -1;
 }
 
-/* The generations below a disk's image; NULL with a message. */
-static json_t *
-history (const struct replica *replica, const char *disk)
+/* Tell of the generations below a disk's image: their numbers, and what
+ * other images of the source they are of.  -1 with a message.
+ */
+static int
+add_history (const struct replica *replica, json_t *disk)
 {
-  generation_list below = { 0 };
-  json_t *list = NULL;
+  const char *name = json_get_string (disk, "name");
+  const char *last = json_get_string (disk, "source");
+  json_t *numbers = json_array (), *sources = json_array ();
+  pasts below = { 0 };
+  int r = replica_history (replica, name, &below);
 
-  if (replica_history (replica, disk, &below) == 0)
-    list = json_array ();
-  for (size_t i = 0; list && i < below.len; i++)
-    json_array_append_new (list, json_integer (below.ptr[i]));
-  generation_list_reset (&below);
-  return list;
+  for (size_t i = 0; i < below.len; i++) {
+    const struct past *past = &below.ptr[i];
+
+    json_array_append_new (numbers, json_integer (past->generation));
+    if (!last || strcmp (last, past->source) != 0)
+      json_array_append_new (sources, json_string (past->source));
+    last = past->source;
+  }
+  json_object_set_new (disk, "history", numbers);
+  json_object_set_new (disk, "sources", sources);
+  pasts_free (&below);
+  return r;
 }
 
-/* The replica as JSON; disks have their "history" (replica-history.h), or, if
+/* The replica as JSON; disks have their history (replica-history.h), or, if
  * their images are not what their manifests say, a member "problem".
  */
 static json_t *
@@ -105,13 +116,9 @@ describe (const struct replica *replica)
   json_array_foreach (json_object_get (json, "disks"), i, d) {
     const char *name = json_get_string (d, "name");
     strings images = { 0 };
-    json_t *below = NULL;
 
-    if (replica_images (replica, name, &images) == 0)
-      below = history (replica, name);
-    if (below)
-      json_object_set_new (d, "history", below);
-    else {
+    if (replica_images (replica, name, &images) == -1 ||
+        add_history (replica, d) == -1) {
       CLEANUP_FREE char *problem = agent_take_error ();
       json_object_set_new (d, "problem",
                            json_string (problem ? problem : "unreadable"));

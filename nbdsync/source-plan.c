@@ -142,18 +142,32 @@ default_name (const struct source *s, const struct disk *disk,
   return 0;
 }
 
-/* Does the replica's disk come from the file that this one is in?  Its
- * source is "MACHINE: FILE" (source-pass.c).  What has a backing file may be
- * a snapshot over it.
+/* Is the source of a generation, "MACHINE: FILE" (source-pass.c), this file? */
+static bool
+is_of_file (const char *source, const struct disk *disk)
+{
+  const char *file = source ? strstr (source, ": ") : NULL;
+
+  return file && disk->file && strcmp (file + 2, disk->file) == 0;
+}
+
+/* Does the replica's disk come, or did it come in an older generation, from
+ * the file that this one is in?  What has a backing file may be a snapshot
+ * over it.
  */
 static bool
 same_file (const json_t *known, const struct disk *disk)
 {
-  const char *source = json_get_string (known, "source");
-  const char *file = source ? strstr (source, ": ") : NULL;
+  const json_t *older;
+  size_t i;
 
-  return disk->backing.len > 0 ||
-    (file && disk->file && strcmp (file + 2, disk->file) == 0);
+  if (disk->backing.len > 0 ||
+      is_of_file (json_get_string (known, "source"), disk))
+    return true;
+  json_array_foreach (json_object_get (known, "sources"), i, older)
+    if (is_of_file (json_string_value (older), disk))
+      return true;
+  return false;
 }
 
 /* Who this disk is in the replica: by a bitmap of its chain, or by name.

@@ -9,14 +9,19 @@
 
 #define HISTORY_MAX 1000        /* generations that are told of */
 
-DEFINE_VECTOR (generation_list, uint64_t)
+/* A generation below the current one. */
+struct past {
+  uint64_t generation;
+  char *source;                 /* its disk was this one then; owned */
+};
+DEFINE_VECTOR (pasts, struct past)
 
-/* Append to *ret the numbers of the generations below the current image of
- * the disk, the newest first, as far as they are of the same chain and size:
- * what the current image has over one of them is in the images above it
- * alone.  Empty if there is no such disk.  -1 with a message.
+/* Append to *ret the generations below the current image of the disk, the
+ * newest first, as far as they are of the same chain and size: what the
+ * current image has over one of them is in the images above it alone.  Empty
+ * if there is no such disk.  -1 with a message.
  */
-int replica_history (const struct replica *r, const char *disk,
-                     generation_list *ret);
+int replica_history (const struct replica *r, const char *disk, pasts *ret);
+void pasts_free (pasts *v);
 
 #endif /* NBDSYNC_REPLICA_HISTORY_H */

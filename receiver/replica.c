@@ -260,6 +260,7 @@ replica_settle (struct replica *r)
 
   if (read_current (r, &generation) == -1 || settle (r, &generation) == -1)
     return -1;
+  unlinkat (r->fd, "checked.json.tmp", 0);
   /* What a commit leaves behind when it is cut after the switch. */
   if (generation != 0) {
     generation_path (path, generation, "session", ".json");
